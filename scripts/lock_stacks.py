@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the stacks' locks with uv: one lock a stack and Python version.
+
+Usage: lock_stacks.py [STACK...]
+
+`NAME.in` is resolved with dependencies, `NAME.nodeps.in` without. A build that the main index
+does not have (a CPU torch) is found through uv's own variables, UV_FIND_LINKS or UV_INDEX.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+from ansible_collections.sm120.sglang.plugins.module_utils import _stack
+from packaging.markers import Marker
+
+STACKS = Path(__file__).resolve().parent.parent / "roles/engine_release/files/stacks"
+_ENTRY = re.compile(
+    r"^(?P<pin>[A-Za-z0-9][^\s;\\]*==[^\s;\\]+)(?: ; (?P<marker>[^\\\n]+?))?(?P<hashes>(?: \\\n    --hash=\S+)*)$",
+    re.MULTILINE,
+)
+
+
+def compile_universal(source: Path, pythons: tuple[str, ...], dependencies: bool) -> str:
+    """Resolve a requirements file for every Python of the stack on x86-64 Linux.
+
+    Args:
+        source: The requirements file.
+        pythons: The stack's Python versions.
+        dependencies: Whether to resolve dependencies too.
+
+    Returns:
+        uv's universal lock, markers included.
+    """
+    oldest = min(pythons, key=_stack.version_key)
+    with tempfile.TemporaryDirectory() as folder:
+        # uv takes the list of platforms from a project file in its working directory only.
+        Path(folder, "pyproject.toml").write_text(
+            "[tool.uv]\nenvironments = [\"sys_platform == 'linux' and platform_machine == 'x86_64'\"]\n"
+        )
+        command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal"]
+        command += ["--no-header", "--no-annotate", "--generate-hashes"]
+        command += [
+            "--python-version",
+            oldest,
+            str(source),
+            *([] if dependencies else ["--no-deps"]),
+        ]
+        return subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, cwd=folder
+        ).stdout
+
+
+def select(lock: str, python: str, unhashed: set[str]) -> str:
+    """Keep the entries whose marker holds on one Python.
+
+    Args:
+        lock: A universal lock.
+        python: The Python version.
+        unhashed: Packages whose digests are left out (they differ from place to place).
+
+    Returns:
+        The entries without markers.
+    """
+    environment = {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "sys_platform": "linux",
+        "platform_machine": "x86_64",
+        "platform_system": "Linux",
+        "os_name": "posix",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+    kept = []
+    for entry in _ENTRY.finditer(lock):
+        if entry["marker"] and not Marker(entry["marker"]).evaluate(environment):
+            continue
+        name = _stack.normalise(entry["pin"].partition("==")[0])
+        kept.append(entry["pin"] + ("" if name in unhashed else entry["hashes"]))
+    return "\n".join(kept) + "\n"
+
+
+def lock_stack(name: str) -> None:
+    """Write all locks of one stack.
+
+    Args:
+        name: The stack's name.
+
+    Raises:
+        SystemExit: The result disagrees with the stack file.
+    """
+    spec = STACKS / f"{name}.yml"
+    stack = _stack.parse_stack(yaml.safe_load(spec.read_text()), spec.name)
+    text = compile_universal(STACKS / f"{name}.in", stack.python, dependencies=True)
+    without = STACKS / f"{name}.nodeps.in"
+    local = []
+    if without.exists():
+        lines = without.read_text().splitlines()
+        # A wheel built on the controller is on no index.
+        local = [line for line in lines if "+lab." in line]
+        with tempfile.NamedTemporaryFile("w", suffix=".in") as rest:
+            rest.write("\n".join(line for line in lines if line not in local))
+            rest.flush()
+            text += compile_universal(Path(rest.name), stack.python, dependencies=False)
+    for python in stack.python:
+        lock = select(text, python, set(stack.unhashed)) + "".join(f"{line}\n" for line in local)
+        target = STACKS / f"{name}-py{python.replace('.', '')}.lock"
+        pins = _stack.parse_lock(lock, target.name)
+        problems = _stack.check_coherence(stack, pins, target.name)
+        if problems:
+            raise SystemExit("\n".join(problems))
+        target.write_text(lock)
+        print(f"{target.name}: {len(pins)} packages")
+
+
+def main() -> None:
+    """Lock the named stacks, or all."""
+    for name in sys.argv[1:] or sorted(path.stem for path in STACKS.glob("*.yml")):
+        lock_stack(name)
+
+
+if __name__ == "__main__":
+    main()
