@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controller side of `upload`: bring files to a node, only those that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+_BATCH_BYTES = 1 << 30  # what lies on the node in two places at a time, at most
+_BATCH_FILES = 32
+
+
+def batches(
+    names: Sequence[str], sizes: Mapping[str, int], limit: int = _BATCH_BYTES
+) -> Iterator[list[str]]:
+    """Cut a list of files into batches that bound the space they take twice.
+
+    Args:
+        names: The files in order.
+        sizes: Bytes of each.
+        limit: Bytes of a batch; a single larger file is a batch of its own.
+
+    Yields:
+        Lists of names, in order, none empty, at most 32 names each.
+    """
+    batch: list[str] = []
+    total = 0
+    for name in names:
+        if batch and (total + sizes[name] > limit or len(batch) == _BATCH_FILES):
+            yield batch
+            batch, total = [], 0
+        batch.append(name)
+        total += sizes[name]
+    if batch:
+        yield batch
+
+
+class ActionModule(ActionBase):
+    """Ask the node what it lacks, put those files there, have the node verify and adopt them."""
+
+    def run(
+        self, tmp: str | None = None, task_vars: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        source = Path(str(arguments.pop("src")))
+        files: list[dict[str, Any]] = arguments["files"]
+        sizes = {entry["name"]: int(entry["size"]) for entry in files}
+        host = (task_vars or {}).get("inventory_hostname", "node")
+
+        state = self._verify(arguments, task_vars)
+        missing: list[str] = state.get("missing", [])
+        result: dict[str, Any] = {"uploaded": missing, "changed": bool(missing)}
+        if state.get("failed"):
+            return state
+        if not missing:
+            return result
+        for name in missing:
+            if not (source / name).is_file():
+                raise AnsibleActionFail(
+                    f"{source / name}: not on the controller, but {host} needs it. "
+                    "Fetch or build it again (a wheel: remove the wheelhouse folder; a model: "
+                    "check the source path and its manifest)."
+                )
+        if self._task.check_mode:
+            return result
+
+        total = sum(sizes[name] for name in missing)
+        done = 0
+        for batch in batches(missing, sizes):
+            folder = self._make_tmp_path()
+            names = {}
+            try:
+                for number, name in enumerate(batch):
+                    arrived = f"part{number}"
+                    self._connection.put_file(
+                        str(source / name), self._connection._shell.join_path(folder, arrived)
+                    )
+                    names[arrived] = name
+                    done += sizes[name]
+                    Display().display(
+                        f"{host}: {done / 2**20:.0f} of {total / 2**20:.0f} MiB  {name}"
+                    )
+                adopted = self._verify({**arguments, "incoming": folder, "names": names}, task_vars)
+            finally:
+                self._remove_tmp_path(folder, force=True)
+            if adopted.get("failed"):
+                return adopted
+        return result
+
+    def _verify(
+        self, arguments: dict[str, Any], task_vars: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        outcome: dict[str, Any] = self._execute_module(
+            module_name="sm120.sglang.verified_files",
+            module_args=arguments,
+            task_vars=task_vars,
+        )
+        return outcome

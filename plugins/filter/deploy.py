@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters: the decisions of `_launch`, `_stack` and `_decide` for use in roles."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _decide,
+    _launch,
+    _patch,
+    _stack,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
+
+
+def _errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn the deciders' own errors into messages of the play, without a traceback."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (_launch.LaunchError, _stack.StackError, PatchError) as error:
+            raise AnsibleFilterError(str(error)) from error
+
+    return wrapped
+
+
+def _stack_of(stack: Mapping[str, Any]) -> _stack.Stack:
+    known = {key: value for key, value in stack.items() if key != "locks"}
+    return _stack.Stack(**{**known, "python": tuple(known["python"])})
+
+
+def context_decision(
+    target: Mapping[str, Any], draft: Mapping[str, Any] | None, wanted: int | None = None
+) -> dict[str, Any]:
+    """`_launch.decide_context` as a mapping."""
+    decision = _launch.decide_context(target, draft, wanted)
+    return {
+        "target": decision.target,
+        "draft": decision.draft,
+        "override": decision.override,
+        "reason": decision.reason,
+    }
+
+
+def launch_environment(
+    environment: Mapping[str, Any], decision: Mapping[str, Any]
+) -> dict[str, str]:
+    """`_launch.render_environment` for a mapping that `context_decision` gave."""
+    return _launch.render_environment(environment, _launch.ContextDecision(**decision))
+
+
+def release_ids(stack: Mapping[str, Any], patches: str, local: Mapping[str, str]) -> dict[str, str]:
+    """Release id for each Python of a stack (`_stack.release_id`)."""
+    parsed = _stack_of(stack)
+    return {
+        python: _stack.release_id(parsed, python, lock["sha256"], patches, local)
+        for python, lock in stack["locks"].items()
+    }
+
+
+def choose_python(
+    stack: Mapping[str, Any], pythons: Mapping[str, str], wanted: str = "auto"
+) -> dict[str, str]:
+    """`_stack.choose_python` as `version` and `path`, or `error` when there is none."""
+    try:
+        version, path = _stack.choose_python(_stack_of(stack), pythons, wanted)
+    except _stack.StackError as error:
+        return {"version": "", "path": "", "error": str(error)}
+    return {"version": version, "path": path, "error": ""}
+
+
+def systemd_command(words: Sequence[str]) -> str:
+    """An ExecStart= command line, one argument group a line for readable diffs."""
+    lines: list[str] = []
+    for word in words:
+        if word.startswith("--") or not lines:
+            lines.append(_launch.quote_systemd(word))
+        else:
+            lines[-1] += " " + _launch.quote_systemd(word)
+    return " \\\n  ".join(lines)
+
+
+def model_configs(
+    models: Sequence[Mapping[str, Any]], on_node: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Each model's parsed config.json: the controller's copy, or what the node has."""
+    return [model["config"] or on_node[model["name"]]["config"] or {} for model in models]
+
+
+def with_digests(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Files with `content` and the content's `sha256`."""
+    return [
+        {**entry, "sha256": hashlib.sha256(str(entry["content"]).encode()).hexdigest()}
+        for entry in files
+    ]
+
+
+def file_descriptions(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Only what `upload` takes of each entry: name, sha256, size."""
+    return [{key: entry[key] for key in ("name", "sha256", "size")} for entry in entries]
+
+
+def patch_line(patch: Mapping[str, Any]) -> str:
+    """One patch's outcome for people: state, whether it changed something, and why."""
+    return f"{patch['state']}{' (edited)' if patch['changed'] else ''}: {patch['reason']}"
+
+
+def patch_remedies(catalogue: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """For each method that a catalogue's patches supply: the error without it, and the remedy.
+
+    Args:
+        catalogue: Catalogue entries.
+
+    Returns:
+        Mappings of `pattern` (a regular expression over the error) and `remedy`.
+    """
+    return [
+        {
+            "pattern": f"has no attribute '{re.escape(str(method).partition('(')[0])}'",
+            "remedy": f"apply the patch {entry['id']}: add it to source_patches_ids and run again",
+        }
+        for entry in catalogue
+        for method in entry["rule"].get("methods", [])
+    ]
+
+
+def restart_reasons(differences: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
+    """The differences for which the engine has to restart, as sentences."""
+    return [
+        f"{entry['item']} {entry['reason']}"
+        for entries in differences.values()
+        for entry in entries
+        if entry["restart"]
+    ]
+
+
+class FilterModule:
+    """The filters, by name."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Name to function."""
+        plain = {
+            "catalogue_digest": _patch.catalogue_digest,
+            "patch_line": patch_line,
+            "patch_remedies": patch_remedies,
+            "dash_names": _launch.dash_names,
+            "model_configs": model_configs,
+            "with_digests": with_digests,
+            "file_descriptions": file_descriptions,
+            "gpu_problems": _decide.gpu_problems,
+            "render_arguments": _launch.render_arguments,
+            "context_decision": context_decision,
+            "launch_environment": launch_environment,
+            "launch_digest": _launch.launch_digest,
+            "quote_environment": _launch.quote_environment,
+            "systemd_command": systemd_command,
+            "release_ids": release_ids,
+            "choose_python": choose_python,
+            "release_differences": _decide.release,
+            "model_differences": _decide.models,
+            "file_differences": _decide.files,
+            "engine_differences": _decide.engine,
+            "package_differences": _decide.packages,
+            "preflight_verdicts": _decide.preflight,
+            "unknown_variables": _decide.unknown_variables,
+            "plan_summary": _decide.summary,
+            "restart_reasons": restart_reasons,
+        }
+        return {name: _errors(function) for name, function in plain.items()}

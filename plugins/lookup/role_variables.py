@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookup of the public variables of roles."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: role_variables
+short_description: Names of the public variables of roles, from their argument specs
+description:
+  - An argument spec is the one list of what a role takes.
+options:
+  _terms:
+    description: Role names.
+    required: true
+  folder:
+    description: The folder that holds the roles.
+    type: path
+    required: true
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Show the engine's variables
+  ansible.builtin.debug:
+    msg: "{{ q('sm120.sglang.role_variables', 'engine', folder='roles') }}"
+"""
+
+RETURN = r"""
+_raw:
+  description: Variable names.
+  type: list
+  elements: str
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.plugins.lookup import LookupBase
+
+
+class LookupModule(LookupBase):
+    """The lookup."""
+
+    def run(
+        self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any
+    ) -> list[str]:
+        """List the names.
+
+        Args:
+            terms: Role names.
+            variables: The host's variables, unused beside the options.
+            **kwargs: The options.
+
+        Returns:
+            Every role's option names, in order.
+        """
+        self.set_options(var_options=variables, direct=kwargs)
+        folder = Path(self.get_option("folder"))
+        names: list[str] = []
+        for role in terms:
+            text = (folder / role / "meta" / "argument_specs.yml").read_text("utf-8")
+            names += yaml.safe_load(text)["argument_specs"]["main"]["options"]
+        return names

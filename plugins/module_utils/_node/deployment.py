@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the product has put on a node: releases, models, users."""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.sm120.sglang.plugins.module_utils import _release, _verified
+
+
+def read_releases(root: Path, wanted: Iterable[str]) -> dict[str, Any]:
+    """Read the releases.
+
+    Args:
+        root: The product's folder; it need not exist.
+        wanted: Ids that the deployment may want; `drift` is read for them and the current one.
+
+    Returns:
+        `current` and `previous` (ids, empty without one), `complete` (ids), `unfinished` (names
+        left by an interrupted run), `drift` (id to sentences).
+    """
+    releases = root / "releases"
+    complete = []
+    if releases.is_dir():
+        complete = sorted(p.name for p in releases.iterdir() if (p / _release.COMPLETE).is_file())
+    current = _release.linked(root, "current") or ""
+    looked_at = {*wanted, current} & set(complete)
+    return {
+        "current": current,
+        "previous": _release.linked(root, "previous") or "",
+        "complete": complete,
+        "unfinished": _release.unfinished(root),
+        "drift": {name: _release.drift(releases / name) for name in sorted(looked_at)},
+    }
+
+
+def read_models(models: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Read the models' files against their manifests, without reading content.
+
+    Args:
+        models: Mappings with `name`, `path`, `record` and `files` (see `_verified`).
+
+    Returns:
+        Name to `missing` and `unverified` file names, `link`, where the path points to when it is
+        a link (empty when not), and `config`, the parsed `config.json` (None without one).
+
+    Raises:
+        _verified.VerifyError: A manifest is malformed.
+    """
+    found = {}
+    for model in models:
+        path = Path(model["path"])
+        seen = _verified.inspect(
+            path,
+            _verified.parse_wanted(model["files"]),
+            _verified.load_record(Path(model["record"])),
+        )
+        found[str(model["name"])] = {
+            "missing": list(seen.missing),
+            "unverified": list(seen.unverified),
+            "link": str(path.readlink()) if path.is_symlink() else "",
+            "config": _verified.load_record(path / "config.json") or None,
+        }
+    return found
+
+
+def read_user(name: str) -> dict[str, Any]:
+    """Whether a user exists, and its numbers."""
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        return {"exists": False}
+    return {"exists": True, "uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir}

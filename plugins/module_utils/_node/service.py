@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's unit, its process and the node's listening ports."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+LAUNCH_DIGEST = "SGLANG_DEPLOY_LAUNCH"
+
+_PROPERTIES = (
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "Result",
+    "UnitFileState",
+    "FragmentPath",
+    "DropInPaths",
+    "NeedDaemonReload",
+    "MainPID",
+    "NRestarts",
+    "InvocationID",
+    "ActiveEnterTimestamp",
+)
+_LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
+
+
+def parse_show(text: str) -> dict[str, str]:
+    """Parse `systemctl show`: `Key=value` lines."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {key: value for key, separator, value in pairs if separator}
+
+
+def parse_environ(content: bytes) -> dict[str, str]:
+    """Parse /proc/PID/environ: NUL-separated `KEY=value`."""
+    pairs = (entry.partition(b"=") for entry in content.split(b"\0"))
+    return {
+        key.decode(errors="replace"): value.decode(errors="replace")
+        for key, _, value in pairs
+        if key
+    }
+
+
+def parse_listeners(text: str) -> list[dict[str, Any]]:
+    """Parse /proc/net/tcp or tcp6.
+
+    Args:
+        text: Its content.
+
+    Returns:
+        For each listening socket `address`, `port` and `inode`.
+    """
+    found = []
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 10 or fields[3] != _LISTEN:
+            continue
+        address, _, port = fields[1].partition(":")
+        found.append({"address": _address(address), "port": int(port, 16), "inode": fields[9]})
+    return found
+
+
+def _address(text: str) -> str:
+    # The kernel prints 32-bit words in the machine's byte order: little endian here.
+    words = [bytes.fromhex(text[i : i + 8])[::-1] for i in range(0, len(text), 8)]
+    content = b"".join(words)
+    if len(content) == 4:
+        return ".".join(str(byte) for byte in content)
+    if content[:12] == bytes(10) + b"\xff\xff":
+        return ".".join(str(byte) for byte in content[12:])
+    return ":".join(content[i : i + 2].hex() for i in range(0, 16, 2))
+
+
+def covers(listener: str, wanted: str) -> bool:
+    """Whether a listener on one address keeps another process from binding the wanted one."""
+    everything = {"0.0.0.0", "0000:0000:0000:0000:0000:0000:0000:0000"}  # noqa: S104 - compared, not bound
+    return listener == wanted or listener in everything or wanted in ("0.0.0.0", "::")  # noqa: S104
+
+
+def _owners(inodes: Iterable[str]) -> dict[str, int]:
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    found: dict[str, int] = {}
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or len(found) == len(wanted):
+            continue
+        try:
+            links = [str(entry.readlink()) for entry in (process / "fd").iterdir()]
+        except OSError:
+            continue
+        for link in links:
+            if link in wanted:
+                found[wanted[link]] = int(process.name)
+    return found
+
+
+def process_unit(cgroup: str) -> str:
+    """The unit in /proc/PID/cgroup's content, empty without one."""
+    for line in cgroup.splitlines():
+        for part in reversed(line.rpartition(":")[2].split("/")):
+            if part.endswith((".service", ".scope")):
+                return part
+    return ""
+
+
+def read_ports(ports: Iterable[int]) -> list[dict[str, Any]]:
+    """Who listens on ports.
+
+    Args:
+        ports: The ports that matter.
+
+    Returns:
+        For each listener `address`, `port`, and `pid`, `command`, `unit` where they can be seen
+        (a process of another container cannot).
+    """
+    wanted = set(ports)
+    found: list[dict[str, Any]] = []
+    for name in ("tcp", "tcp6"):
+        place = Path("/proc/net") / name
+        if place.exists():
+            found += [e for e in parse_listeners(place.read_text("ascii")) if e["port"] in wanted]
+    owners = _owners(entry["inode"] for entry in found)
+    for entry in found:
+        pid = owners.get(entry.pop("inode"))
+        entry.update({"pid": pid, "command": "", "unit": ""})
+        if pid is not None:
+            entry["command"] = _read(f"/proc/{pid}/comm").strip()
+            entry["unit"] = process_unit(_read(f"/proc/{pid}/cgroup"))
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def read_unit(unit: str) -> dict[str, Any]:
+    """The unit's state and what its process was started with.
+
+    Args:
+        unit: The unit's name.
+
+    Returns:
+        systemd's properties in snake case (numbers as numbers), and `launch`, the digest in the
+        running process's own environment (empty when it does not run or was not started by us).
+    """
+    done = subprocess.run(
+        ["systemctl", "show", unit, f"--property={','.join(_PROPERTIES)}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shown = parse_show(done.stdout)
+    pid = int(shown.get("MainPID") or 0)
+    launch = ""
+    if pid:
+        try:
+            launch = parse_environ(Path(f"/proc/{pid}/environ").read_bytes()).get(LAUNCH_DIGEST, "")
+        except OSError:
+            launch = ""
+    return {
+        "load_state": shown.get("LoadState", "not-found"),
+        "active_state": shown.get("ActiveState", "inactive"),
+        "sub_state": shown.get("SubState", "dead"),
+        "result": shown.get("Result", ""),
+        "unit_file_state": shown.get("UnitFileState", ""),
+        "fragment_path": shown.get("FragmentPath", ""),
+        "drop_ins": shown.get("DropInPaths", "").split(),
+        "need_reload": shown.get("NeedDaemonReload") == "yes",
+        "main_pid": pid,
+        "restarts": int(shown.get("NRestarts") or 0),
+        "invocation_id": shown.get("InvocationID", ""),
+        "active_since": shown.get("ActiveEnterTimestamp", ""),
+        "launch": launch,
+    }

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Releases on a node: immutable trees that are built aside, sealed, and switched to.
+
+A release lives in `releases/<id>`. It is built in `releases/.building-<id>`, patched there, and
+appears under its name by one rename when it is complete; `COMPLETE` holds the digest of its
+`tree.json`, which lists every file of the engine's package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.sm120.sglang.plugins.module_utils import _verified
+
+COMPLETE = "COMPLETE"
+TREE = "tree.json"
+PACKAGE = "sglang"
+_DIST_INFO = re.compile(r"^(?P<name>[^-]+)-(?P<version>[^-]+)\.dist-info$")
+
+
+class ReleaseError(RuntimeError):
+    """A release cannot be built or used; the message says what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Where one release lives.
+
+    Attributes:
+        root: The product's folder on the node, such as /opt/sglang.
+        release: The release's id.
+    """
+
+    root: Path
+    release: str
+
+    @property
+    def final(self) -> Path:
+        """The complete release."""
+        return self.root / "releases" / self.release
+
+    @property
+    def building(self) -> Path:
+        """The release while it is built; leftovers of an interrupted run have this name."""
+        return self.root / "releases" / f".building-{self.release}"
+
+
+def site_packages(tree: Path) -> Path:
+    """The site-packages folder of a release tree's virtual environment.
+
+    Args:
+        tree: `Paths.final` or `Paths.building`.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ReleaseError: There is none.
+    """
+    found = sorted((tree / "venv" / "lib").glob("python3.*/site-packages"))
+    if not found:
+        raise ReleaseError(f"{tree}: no virtual environment; remove the folder and run again")
+    return found[0]
+
+
+@contextlib.contextmanager
+def build_lock(root: Path) -> Iterator[None]:
+    """Let one builder work at a time on a node.
+
+    Args:
+        root: The product's folder.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ReleaseError: Another run is building.
+    """
+    with (root / ".lock").open("w") as guard:
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ReleaseError(
+                f"{root}: another deployment is building on this node; wait for it and run again"
+            ) from None
+        yield
+
+
+def extract_tool(wheel: Path, script: str, target: Path) -> None:
+    """Take a binary that a wheel ships out of it.
+
+    Args:
+        wheel: The wheel, such as uv's.
+        script: The binary's name.
+        target: Where to put it, replaced by one rename.
+
+    Raises:
+        ReleaseError: The wheel has no such binary.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = [n for n in archive.namelist() if n.endswith(f".data/scripts/{script}")]
+        if not names:
+            raise ReleaseError(f"{wheel.name} holds no binary {script}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.new")
+        with archive.open(names[0]) as source, temporary.open("wb") as sink:
+            shutil.copyfileobj(source, sink)
+    temporary.chmod(0o755)
+    temporary.replace(target)
+
+
+def installed(packages: Path) -> dict[str, str]:
+    """Distributions in a site-packages folder.
+
+    Args:
+        packages: The folder.
+
+    Returns:
+        Normalised name to version.
+    """
+    found = {}
+    for entry in packages.iterdir():
+        match = _DIST_INFO.match(entry.name)
+        if match:
+            found[re.sub(r"[-_.]+", "-", match["name"]).lower()] = match["version"]
+    return found
+
+
+def compare_installed(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """Compare what is installed with the lock.
+
+    Args:
+        wanted: Package to version by the lock.
+        found: Package to version on disk.
+
+    Returns:
+        One sentence a difference; empty when equal.
+    """
+    problems = [
+        f"{name}: the lock says {version}, installed is {found.get(name, 'nothing')}"
+        for name, version in sorted(wanted.items())
+        if found.get(name) != version
+    ]
+    return problems + [
+        f"{name} {found[name]}: installed, but not in the lock"
+        for name in sorted(set(found) - set(wanted))
+    ]
+
+
+def package_files(package: Path) -> list[str]:
+    """Every file of the engine's package, bytecode left out, as sorted relative names."""
+    names = []
+    for folder, folders, files in os.walk(package):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        base = Path(folder).relative_to(package)
+        names += [str(base / name) for name in files if not name.endswith(".pyc")]
+    return sorted(names)
+
+
+def seal(paths: Paths) -> str:
+    """Make a built release complete: list its files, mark it, give it its name.
+
+    Args:
+        paths: The release; its building tree is patched and compiled. A tree of the same id
+            (one that was edited by hand) is replaced; what runs from it goes on.
+
+    Returns:
+        The digest that `COMPLETE` holds.
+    """
+    package = site_packages(paths.building) / PACKAGE
+    record: dict[str, Any] = {}
+    for name in package_files(package):
+        path = package / name
+        record[name] = [_verified.sha256_file(path), *(_verified.fingerprint(path) or ())]
+    _verified.save_record(paths.building / TREE, record)
+    digest = tree_digest(record)
+    (paths.building / COMPLETE).write_text(digest + "\n", encoding="ascii")
+    aside = paths.final.with_name(f".replaced-{paths.release}")
+    shutil.rmtree(aside, ignore_errors=True)
+    if paths.final.exists():
+        paths.final.rename(aside)
+    paths.building.rename(paths.final)
+    shutil.rmtree(aside, ignore_errors=True)
+    return digest
+
+
+def tree_digest(record: Mapping[str, Any]) -> str:
+    """Digest over names and contents of a tree record; times and inodes do not count."""
+    content = sorted((name, entry[0]) for name, entry in record.items())
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def drift(tree: Path) -> list[str]:
+    """What differs in a complete release from what was sealed.
+
+    Args:
+        tree: The release.
+
+    Returns:
+        One sentence a difference; empty when it is as it was sealed. Files whose times or inode
+        changed are read (another release that shares them by hard link changes the ctime).
+    """
+    record = _verified.load_record(tree / TREE)
+    try:
+        mark = (tree / COMPLETE).read_text(encoding="ascii").strip()
+    except OSError:
+        return [f"{tree}: not complete"]
+    if not record or tree_digest(record) != mark:
+        return [f"{tree / TREE}: does not belong to {COMPLETE}"]
+    try:
+        package = site_packages(tree) / PACKAGE
+    except ReleaseError as error:
+        return [str(error)]
+    found = []
+    for name, entry in record.items():
+        path = package / name
+        seen = _verified.fingerprint(path)
+        if seen is None:
+            found.append(f"{name}: missing")
+        elif seen != entry[1:] and _verified.sha256_file(path) != entry[0]:
+            found.append(f"{name}: changed by hand")
+    found += [f"{name}: added by hand" for name in package_files(package) if name not in record]
+    return sorted(found)
+
+
+def switch(root: Path, release: str) -> None:
+    """Make a release the current one, by one rename; the old one becomes `previous`.
+
+    Args:
+        root: The product's folder.
+        release: The id; the release must be complete.
+
+    Raises:
+        ReleaseError: It is not complete.
+    """
+    if not (root / "releases" / release / COMPLETE).is_file():
+        raise ReleaseError(f"release {release} is not complete on this node; run the deployment")
+    old = linked(root, "current")
+    if old == release:
+        return
+    if old is not None:
+        _link(root, "previous", old)
+    _link(root, "current", release)
+
+
+def linked(root: Path, name: str) -> str | None:
+    """The id that `current` or `previous` points to, None without one."""
+    try:
+        return (root / name).readlink().name
+    except OSError:
+        return None
+
+
+def _link(root: Path, name: str, release: str) -> None:
+    temporary = root / f".{name}.new"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(Path("releases", release))
+    temporary.replace(root / name)
+
+
+def unfinished(root: Path) -> list[str]:
+    """Names of trees that an interrupted run left in `releases`."""
+    releases = root / "releases"
+    if not releases.is_dir():
+        return []
+    return sorted(
+        p.name for p in releases.iterdir() if p.name.startswith((".building-", ".replaced-"))
+    )

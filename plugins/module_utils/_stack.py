@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks: named, fully pinned sets of packages, and the release ids made from them.
+
+A stack is a YAML file (`roles/engine_release/files/stacks/NAME.yml`) with one lock a Python
+version beside it (`NAME-py311.lock`). All functions here are pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+# Raised when the layout of a release tree changes: old trees are then built anew.
+LAYOUT_VERSION = 1
+
+_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
+_PYTHON = re.compile(r"^3\.\d+$")
+_PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_REQUIRED = ("name", "description", "sglang", "torch", "transformers", "kernels", "python", "glibc")
+_OPTIONAL = ("flashinfer", "cuda", "minimum_driver", "unhashed", "no_dependencies")
+
+
+class StackError(ValueError):
+    """A stack file or lock is not usable; the message names file, cause and remedy."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One pinned package: normalised name, exact version, allowed sha256 digests."""
+
+    name: str
+    version: str
+    hashes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A validated stack file.
+
+    Attributes:
+        name: The stack's name, the first part of its releases' ids.
+        description: One sentence.
+        sglang: The SGLang release.
+        torch: The torch version, local label included (`2.13.0+cpu`).
+        transformers: The transformers version.
+        kernels: Kernel package and version, as `sgl-kernel==0.3.21`.
+        flashinfer: Version that all flashinfer packages share, None without them.
+        cuda: CUDA major version, None for a CPU stack.
+        minimum_driver: Oldest NVIDIA driver, None for a CPU stack.
+        python: Python versions a lock exists for, best first.
+        glibc: Oldest C library the wheels accept.
+        unhashed: Package to the reason why the lock has no digest for it.
+    """
+
+    name: str
+    description: str
+    sglang: str
+    torch: str
+    transformers: str
+    kernels: str
+    python: tuple[str, ...]
+    glibc: str
+    flashinfer: str | None = None
+    cuda: int | None = None
+    minimum_driver: str | None = None
+    unhashed: Mapping[str, str] = field(default_factory=dict)
+
+
+def normalise(name: str) -> str:
+    """A package name in its one spelling (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Sort key of a dotted version's leading numbers: `2.34` -> (2, 34), `580.95.05` -> ..."""
+    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0]))
+
+
+def parse_stack(raw: object, where: str) -> Stack:
+    """Validate a stack file's content.
+
+    Args:
+        raw: The parsed YAML.
+        where: The file's name, for messages.
+
+    Returns:
+        The stack.
+
+    Raises:
+        StackError: A key is missing, unknown or of the wrong type.
+    """
+    if not isinstance(raw, Mapping):
+        raise StackError(f"{where}: a stack is a mapping, found {type(raw).__name__}")
+    missing = [key for key in _REQUIRED if key not in raw]
+    if missing:
+        raise StackError(f"{where}: missing {', '.join(missing)}")
+    unknown = sorted(set(raw) - set(_REQUIRED) - set(_OPTIONAL))
+    if unknown:
+        raise StackError(f"{where}: unknown {', '.join(map(str, unknown))}")
+    for key in ("name", "description", "sglang", "torch", "transformers", "kernels", "glibc"):
+        if not isinstance(raw[key], str):
+            raise StackError(f"{where}: {key} must be text in quotes, found {raw[key]!r}")
+    if not _NAME.match(raw["name"]):
+        raise StackError(f"{where}: name {raw['name']!r} must be lower case letters, digits, . _ -")
+    pythons = raw["python"]
+    if not isinstance(pythons, Sequence) or isinstance(pythons, str) or not pythons:
+        raise StackError(f"{where}: python must be a list such as ['3.12']")
+    for python in pythons:
+        if not isinstance(python, str) or not _PYTHON.match(python):
+            raise StackError(f"{where}: python {python!r} must be text such as '3.12'")
+    cuda = raw.get("cuda")
+    if cuda is not None and not isinstance(cuda, int):
+        raise StackError(f"{where}: cuda must be the major version as a number, found {cuda!r}")
+    unhashed = raw.get("unhashed") or {}
+    if not isinstance(unhashed, Mapping) or not all(unhashed.values()):
+        raise StackError(f"{where}: unhashed maps a package to the reason")
+    return Stack(
+        name=raw["name"],
+        description=raw["description"],
+        sglang=raw["sglang"],
+        torch=raw["torch"],
+        transformers=raw["transformers"],
+        kernels=raw["kernels"],
+        python=tuple(pythons),
+        glibc=raw["glibc"],
+        flashinfer=raw.get("flashinfer"),
+        cuda=cuda,
+        minimum_driver=raw.get("minimum_driver"),
+        unhashed={normalise(str(key)): str(value) for key, value in unhashed.items()},
+    )
+
+
+def parse_lock(text: str, where: str) -> list[Pin]:
+    """Read a lock: `name==version` lines, each followed by its `--hash=sha256:` values.
+
+    Args:
+        text: The lock file's content.
+        where: The file's name, for messages.
+
+    Returns:
+        The pins in the file's order.
+
+    Raises:
+        StackError: A line is neither pin, hash nor comment, or a package is pinned twice.
+    """
+    pins: list[Pin] = []
+    logical = text.replace("\\\n", " ")
+    for number, line in enumerate(logical.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        match = _PIN.match(stripped)
+        if match is None:
+            raise StackError(f"{where}: entry {number} is not 'name==version': {stripped[:80]!r}")
+        rest = _HASH.sub("", stripped[match.end() :])
+        if rest.strip():
+            raise StackError(
+                f"{where}: {match['name']}: markers are not allowed, found {rest.strip()!r}"
+            )
+        name = normalise(match["name"])
+        if any(pin.name == name for pin in pins):
+            raise StackError(f"{where}: {name} is pinned twice")
+        pins.append(Pin(name, match["version"], tuple(_HASH.findall(stripped))))
+    return pins
+
+
+def check_coherence(stack: Stack, pins: Iterable[Pin], where: str) -> list[str]:
+    """Compare what the stack says with what its lock pins.
+
+    Args:
+        stack: The stack.
+        pins: The lock's pins.
+        where: The lock's name, for messages.
+
+    Returns:
+        One sentence a problem, each naming the pair that disagrees; empty when coherent.
+    """
+    locked = {pin.name: pin for pin in pins}
+    kernel_name, _, kernel_version = stack.kernels.partition("==")
+    wanted = {
+        "sglang": stack.sglang,
+        "torch": stack.torch,
+        "transformers": stack.transformers,
+        normalise(kernel_name): kernel_version,
+    }
+    problems = []
+    for name, version in wanted.items():
+        found = locked[name].version if name in locked else "nothing"
+        if found != version:
+            problems.append(f"stack {stack.name} names {name} {version}, {where} pins {found}")
+    # One version for the whole trio: the server refuses otherwise (sglang#37377, vllm#49804).
+    for name, pin in sorted(locked.items()):
+        if name.startswith("flashinfer-") and pin.version != (stack.flashinfer or pin.version):
+            problems.append(
+                f"stack {stack.name} names flashinfer {stack.flashinfer}, {name} is {pin.version}"
+            )
+    problems += [
+        f"{where}: {pin.name} has no digest; add one, or name it under 'unhashed' with the reason"
+        for pin in locked.values()
+        if not pin.hashes and pin.name not in stack.unhashed
+    ]
+    return problems
+
+
+def choose_python(
+    stack: Stack, pythons: Mapping[str, str], wanted: str = "auto"
+) -> tuple[str, str]:
+    """Choose the node's interpreter for a release.
+
+    Args:
+        stack: The stack; the order of its versions is the preference.
+        pythons: The node's interpreters, version to path.
+        wanted: `auto`, or one version.
+
+    Returns:
+        Version and path.
+
+    Raises:
+        StackError: The node has none that the stack supports.
+    """
+    candidates = stack.python if wanted == "auto" else (wanted,)
+    for version in candidates:
+        if version in stack.python and version in pythons:
+            return version, pythons[version]
+    have = ", ".join(sorted(pythons)) or "none"
+    newest = stack.python[0]
+    raise StackError(
+        f"stack {stack.name} needs Python {' or '.join(stack.python)}"
+        f"{'' if wanted == 'auto' else f' (wanted: {wanted})'}, the node has {have}; "
+        f"install python{newest} and python{newest}-venv, or choose another stack"
+    )
+
+
+def release_id(
+    stack: Stack, python: str, lock_sha256: str, patches: str, local: Mapping[str, str]
+) -> str:
+    """Name the release that these inputs give.
+
+    Args:
+        stack: The stack.
+        python: The chosen Python version.
+        lock_sha256: Digest of the lock's bytes.
+        patches: Digest over catalogue, selection, policy and patch engine version.
+        local: Wheels built on the controller, file name to sha256.
+
+    Returns:
+        `<stack>-<12 hexadecimal digits>`: the same inputs give the same name, always.
+    """
+    parts = [LAYOUT_VERSION, stack.name, python, lock_sha256, patches, sorted(local.items())]
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+    return f"{stack.name}-{digest}"
+
+
+def wheel_tags(python: str, glibc: str, machine: str) -> list[str]:
+    """Arguments that make pip choose wheels for a node instead of for this machine.
+
+    Args:
+        python: The node's Python, as `3.11`.
+        glibc: The node's C library version, as `2.36`.
+        machine: The node's architecture, as `x86_64`.
+
+    Returns:
+        pip's `--python-version`, `--implementation`, `--abi` and `--platform` arguments, newest
+        platform first (PEP 600 names every glibc minor; PEP 513, 571 and 599 the older ones).
+
+    Raises:
+        StackError: The C library version is not `2.N`.
+    """
+    if not re.fullmatch(r"2\.\d+", glibc):
+        raise StackError(f"glibc version {glibc!r} is not of the form 2.N")
+    digits = python.replace(".", "")
+    platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(version_key(glibc)[1], 4, -1)]
+    platforms += [f"manylinux{year}_{machine}" for year in ("2014", "2010", "1")]
+    platforms.append(f"linux_{machine}")
+    words = ["--python-version", python, "--implementation", "cp"]
+    words += [word for abi in (f"cp{digits}", "abi3", "none") for word in ("--abi", abi)]
+    return words + [word for platform in platforms for word in ("--platform", platform)]

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files whose content is known by sha256: wheels and model weights.
+
+A file is read once; afterwards its size, times and inode stand for its content, in a record
+beside it. Whoever can change a file behind its ctime has root, and then nothing here helps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "manifest.json"
+_BLOCK = 1 << 22
+
+
+class VerifyError(ValueError):
+    """A wanted file's description, or a file's content, is wrong; the message says which."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One file that must be there: relative name, sha256, size in bytes."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+def parse_wanted(raw: Iterable[Mapping[str, Any]]) -> list[Wanted]:
+    """Validate descriptions of files.
+
+    Args:
+        raw: Mappings with name, sha256 and size.
+
+    Returns:
+        The files, sorted by name.
+
+    Raises:
+        VerifyError: A name leaves the folder or is given twice, or a digest or size is none.
+    """
+    wanted: dict[str, Wanted] = {}
+    for entry in raw:
+        name, digest, size = str(entry["name"]), str(entry["sha256"]), entry["size"]
+        parts = Path(name).parts
+        if not parts or Path(name).is_absolute() or ".." in parts:
+            raise VerifyError(f"file name {name!r} must be relative and stay in its folder")
+        if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
+            raise VerifyError(f"{name}: {digest!r} is not a sha256 in lower case hexadecimal")
+        if not isinstance(size, int) or size < 0:
+            raise VerifyError(f"{name}: size {size!r} is not a number of bytes")
+        if name in wanted:
+            raise VerifyError(f"{name}: described twice")
+        wanted[name] = Wanted(name, digest, size)
+    return [wanted[name] for name in sorted(wanted)]
+
+
+def parse_manifest(raw: object, where: str) -> list[Wanted]:
+    """Validate a model's manifest.
+
+    Args:
+        raw: Parsed JSON: file name to `sha256` and `size`.
+        where: The manifest's name, for messages.
+
+    Returns:
+        The files, sorted by name.
+
+    Raises:
+        VerifyError: It is not such a mapping, or lists no file.
+    """
+    if not isinstance(raw, Mapping) or not raw:
+        raise VerifyError(f"{where}: a manifest maps file names to sha256 and size")
+    entries = []
+    for name, entry in raw.items():
+        if not isinstance(entry, Mapping) or not {"sha256", "size"} <= set(entry):
+            raise VerifyError(f"{where}: {name} needs sha256 and size")
+        entries.append({"name": name, "sha256": entry["sha256"], "size": entry["size"]})
+    return parse_wanted(entries)
+
+
+def make_manifest(folder: Path) -> dict[str, dict[str, str | int]]:
+    """Describe every file below a folder, hidden ones left out.
+
+    Args:
+        folder: The folder; each file is read once.
+
+    Returns:
+        Relative name to `sha256` and `size`, as `parse_manifest` reads it.
+    """
+    names = sorted(
+        path.relative_to(folder)
+        for path in folder.rglob("*")
+        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
+    )
+    return {
+        str(name): {"sha256": sha256_file(folder / name), "size": (folder / name).stat().st_size}
+        for name in names
+        if str(name) != MANIFEST
+    }
+
+
+def sha256_file(path: Path) -> str:
+    """The sha256 of a file's content, read in blocks of 4 MiB."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def fingerprint(path: Path) -> list[int] | None:
+    """What stands for a verified file's content: size, mtime, ctime (ns) and inode.
+
+    Args:
+        path: The file; links are followed.
+
+    Returns:
+        Four numbers, None when there is no such regular file.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def load_record(path: Path) -> dict[str, Any]:
+    """Read a record of verified files; an unreadable one counts as empty."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def save_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a record through a temporary file and a rename."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(json.dumps(record, sort_keys=True), encoding="utf-8")
+    temporary.replace(path)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a folder holds of the wanted files.
+
+    Attributes:
+        missing: Not there, or of another size: must be brought.
+        unverified: There with the right size, content not yet read since its last change.
+        verified: There and known to be right.
+    """
+
+    missing: tuple[str, ...]
+    unverified: tuple[str, ...]
+    verified: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """True when every file is there and verified."""
+        return not self.missing and not self.unverified
+
+
+def inspect(folder: Path, wanted: Iterable[Wanted], record: Mapping[str, Any]) -> Inspection:
+    """Compare a folder with the wanted files without reading their content.
+
+    Args:
+        folder: Where the files lie.
+        wanted: The files.
+        record: The folder's record (`load_record`).
+
+    Returns:
+        Each wanted name in one of three groups.
+    """
+    missing, unverified, verified = [], [], []
+    for entry in wanted:
+        seen = fingerprint(folder / entry.name)
+        if seen is None or seen[0] != entry.size:
+            missing.append(entry.name)
+        elif record.get(entry.name) == [entry.sha256, *seen]:
+            verified.append(entry.name)
+        else:
+            unverified.append(entry.name)
+    return Inspection(tuple(missing), tuple(unverified), tuple(verified))
+
+
+def verify(
+    folder: Path, wanted: Iterable[Wanted], record: dict[str, Any], names: Iterable[str]
+) -> list[str]:
+    """Read files and enter those that are right in the record.
+
+    Args:
+        folder: Where the files lie.
+        wanted: The files.
+        record: Updated in place.
+        names: Which of them to read.
+
+    Returns:
+        One sentence for each file whose content is wrong.
+    """
+    by_name = {entry.name: entry for entry in wanted}
+    wrong = []
+    for name in names:
+        entry = by_name[name]
+        path = folder / name
+        before = fingerprint(path)
+        found = sha256_file(path)
+        if found == entry.sha256 and fingerprint(path) == before and before is not None:
+            record[name] = [found, *before]
+        else:
+            record.pop(name, None)
+            wrong.append(f"{path}: sha256 is {found}, expected {entry.sha256}")
+    return wrong
+
+
+def adopt(incoming: Path, folder: Path, entry: Wanted, mode: int) -> str | None:
+    """Move a file that was brought into place, if its content is right.
+
+    Args:
+        incoming: The file as it arrived, perhaps on another file system.
+        folder: The destination folder.
+        entry: What the file must be.
+        mode: The file's mode in the destination.
+
+    Returns:
+        None when it is in place, else one sentence about what is wrong; nothing wrong is
+        ever visible under the wanted name.
+    """
+    target = folder / entry.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.partial")
+    digest = hashlib.sha256()
+    with incoming.open("rb") as source, partial.open("wb") as sink:
+        while block := source.read(_BLOCK):
+            digest.update(block)
+            sink.write(block)
+        sink.flush()
+        os.fsync(sink.fileno())
+    if digest.hexdigest() != entry.sha256:
+        partial.unlink()
+        return f"{entry.name}: arrived with sha256 {digest.hexdigest()}, expected {entry.sha256}"
+    partial.chmod(mode)
+    partial.replace(target)
+    return None
+
+
+if __name__ == "__main__":
+    # The command of docs/models.md: manifest of a folder on a node or on the controller.
+    print(json.dumps(make_manifest(Path(sys.argv[1])), indent=1))

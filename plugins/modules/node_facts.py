@@ -1,0 +1,158 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Read everything about a node that the roles decide on, in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_facts
+short_description: Read everything that the roles decide on, in one round trip
+description:
+  - Reads the node itself, not stamps of earlier runs; a file edited by hand is seen.
+  - Changes nothing.
+options:
+  root:
+    description: The product's folder.
+    type: path
+    required: true
+  releases:
+    description: Ids of the releases that may be wanted (one for each Python of the stack).
+    type: list
+    elements: str
+    default: []
+  unit:
+    description: The engine's unit.
+    type: str
+    required: true
+  user:
+    description: The engine's user.
+    type: str
+    required: true
+  files:
+    description: Configuration files to read digests and modes of.
+    type: list
+    elements: path
+    default: []
+  models:
+    description: Models to inspect, each with C(name), C(path), C(record) and C(files).
+    type: list
+    elements: dict
+    default: []
+  ports:
+    description: Ports whose listeners matter.
+    type: list
+    elements: int
+    default: []
+  disks:
+    description: Paths whose free space matters.
+    type: list
+    elements: path
+    default: []
+  packages:
+    description: Debian packages to look up.
+    type: list
+    elements: str
+    default: []
+  commands:
+    description: Programs to find.
+    type: list
+    elements: str
+    default: []
+attributes:
+  check_mode:
+    description: The same in check mode.
+    support: full
+  diff_mode:
+    description: Nothing changes.
+    support: none
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Read the node
+  sm120.sglang.node_facts:
+    root: /opt/sglang
+    unit: sglang.service
+    user: sglang
+  register: node
+"""
+
+RETURN = r"""
+system:
+  description: System, interpreters, memory, disks, packages, programs.
+  type: dict
+  returned: always
+releases:
+  description: Current, previous, complete and unfinished releases, and what was edited by hand.
+  type: dict
+  returned: always
+models:
+  description: Missing and unverified files of each model.
+  type: dict
+  returned: always
+unit:
+  description: The unit's state, and the launch that its process was started with.
+  type: dict
+  returned: always
+files:
+  description: Digest, mode and owner of each configuration file.
+  type: dict
+  returned: always
+ports:
+  description: Who listens on the ports.
+  type: list
+  elements: dict
+  returned: always
+user:
+  description: The engine's user.
+  type: dict
+  returned: always
+"""
+
+from pathlib import Path
+from typing import NoReturn
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _verified
+from ansible_collections.sm120.sglang.plugins.module_utils._node import deployment, service, system
+
+
+def main() -> NoReturn:
+    """Run the module."""
+    strings = {"type": "list", "elements": "str", "default": []}
+    paths = {"type": "list", "elements": "path", "default": []}
+    module = AnsibleModule(
+        argument_spec={
+            "root": {"type": "path", "required": True},
+            "releases": strings,
+            "unit": {"type": "str", "required": True},
+            "user": {"type": "str", "required": True},
+            "files": paths,
+            "models": {"type": "list", "elements": "dict", "default": []},
+            "ports": {"type": "list", "elements": "int", "default": []},
+            "disks": paths,
+            "packages": strings,
+            "commands": strings,
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    try:
+        models = deployment.read_models(asked["models"])
+    except _verified.VerifyError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=False,
+        system=system.read_system(asked["disks"], asked["packages"], asked["commands"]),
+        releases=deployment.read_releases(Path(asked["root"]), asked["releases"]),
+        models=models,
+        unit=service.read_unit(asked["unit"]),
+        files={path: system.read_file(path) for path in asked["files"]},
+        ports=service.read_ports(asked["ports"]),
+        user=deployment.read_user(asked["user"]),
+    )
+
+
+if __name__ == "__main__":
+    main()

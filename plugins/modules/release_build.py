@@ -1,0 +1,179 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Build a release's virtual environment from verified wheels, offline."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: release_build
+short_description: Build a release beside the serving one
+description:
+  - Installs exactly the given wheels with uv, without any index or network, into
+    C(releases/.building-ID). M(sm120.sglang.release_seal) makes it complete.
+  - Leftovers of interrupted runs are removed first; a complete release is not touched.
+options:
+  root:
+    description: The product's folder.
+    type: path
+    required: true
+  release:
+    description: The release's id.
+    type: str
+    required: true
+  python:
+    description: Interpreter on the node.
+    type: path
+    required: true
+  wheels:
+    description: Folder with the verified wheels.
+    type: path
+    required: true
+  requirements:
+    description: Requirements with one digest each, as M(sm120.sglang.wheelhouse) returns them.
+    type: str
+    required: true
+  uv_wheel:
+    description: File name of uv's own wheel in O(wheels).
+    type: str
+    required: true
+  replace:
+    description: Build although the release is complete, because its files were changed.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Reports whether a build is needed.
+    support: full
+  diff_mode:
+    description: A tree of thousands of files has no useful diff.
+    support: none
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Build the release
+  sm120.sglang.release_build:
+    root: /opt/sglang
+    release: lab-0.5.9-0123456789ab
+    python: /usr/bin/python3.11
+    wheels: /opt/sglang/wheels
+    requirements: "{{ wheelhouse.requirements }}"
+    uv_wheel: uv-0.13.9-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl
+"""
+
+RETURN = r"""
+path:
+  description: The tree that was built, or the complete one.
+  type: str
+  returned: always
+package:
+  description: Folder of the engine's package in it.
+  type: str
+  returned: when there is a tree
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NoReturn
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _release
+
+
+def build(module: AnsibleModule, paths: _release.Paths) -> None:
+    """Make the virtual environment and compare it with the lock.
+
+    Args:
+        module: The parameters.
+        paths: The release.
+
+    Raises:
+        _release.ReleaseError: uv failed, or something else than the lock was installed.
+    """
+    wheels = Path(module.params["wheels"])
+    uv = paths.root / "tools" / Path(module.params["uv_wheel"]).stem
+    if not uv.exists():
+        _release.extract_tool(wheels / module.params["uv_wheel"], "uv", uv)
+    for name in _release.unfinished(paths.root):
+        shutil.rmtree(paths.root / "releases" / name)
+    paths.building.mkdir(parents=True)
+    requirements = paths.building / "stack.lock"
+    requirements.write_text(module.params["requirements"], encoding="utf-8")
+    environment = {
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "HOME": "/root",
+        "LC_ALL": "C.UTF-8",
+        # On the file system of the releases, so that files are shared by hard link.
+        "UV_CACHE_DIR": str(paths.root / "cache" / "uv"),
+        "UV_OFFLINE": "1",
+        "UV_NO_CONFIG": "1",
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
+    venv = paths.building / "venv"
+    python = str(venv / "bin" / "python")
+    make = [str(uv), "venv", "--quiet", "--relocatable", "--python", module.params["python"]]
+    install = [str(uv), "pip", "install", "--quiet", "--python", python, "--no-index", "--no-deps"]
+    install += ["--find-links", str(wheels), "--require-hashes", "-r", str(requirements)]
+    # Low priority: the serving engine's scheduler threads come first.
+    for command in ([*make, str(venv)], install):
+        done = subprocess.run(
+            ["nice", "-n", "10", *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise _release.ReleaseError(
+                f"uv failed while building {paths.release}: {done.stderr.strip()[-1500:]}. "
+                "The unfinished tree is removed by the next run"
+            )
+    wanted = dict(
+        (re.sub(r"[-_.]+", "-", name).lower(), version.split()[0])
+        for name, _, version in (
+            line.partition("==") for line in module.params["requirements"].splitlines() if line
+        )
+    )
+    problems = _release.compare_installed(
+        wanted, _release.installed(_release.site_packages(paths.building))
+    )
+    if problems:
+        raise _release.ReleaseError("; ".join(problems))
+
+
+def main() -> NoReturn:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "root": {"type": "path", "required": True},
+            "release": {"type": "str", "required": True},
+            "python": {"type": "path", "required": True},
+            "wheels": {"type": "path", "required": True},
+            "requirements": {"type": "str", "required": True},
+            "uv_wheel": {"type": "str", "required": True},
+            "replace": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    paths = _release.Paths(Path(module.params["root"]), module.params["release"])
+    complete = (paths.final / _release.COMPLETE).is_file()
+    if complete and not module.params["replace"]:
+        package = _release.site_packages(paths.final) / _release.PACKAGE
+        module.exit_json(changed=False, path=str(paths.final), package=str(package))
+    if module.check_mode:
+        module.exit_json(changed=True, path=str(paths.building))
+    try:
+        with _release.build_lock(paths.root):
+            build(module, paths)
+        package = _release.site_packages(paths.building) / _release.PACKAGE
+    except _release.ReleaseError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=True, path=str(paths.building), package=str(package))
+
+
+if __name__ == "__main__":
+    main()

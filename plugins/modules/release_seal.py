@@ -1,0 +1,150 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Compile, prove and complete a built release."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: release_seal
+short_description: Prove a built release and make it complete
+description:
+  - Compiles the bytecode (the engine's user cannot write there), imports the engine as that
+    user, lists the engine's files, and gives the tree its name by one rename.
+options:
+  root:
+    description: The product's folder.
+    type: path
+    required: true
+  release:
+    description: The release's id.
+    type: str
+    required: true
+  user:
+    description: The engine's user, who must be able to import it.
+    type: str
+    required: true
+  environment:
+    description: Environment for the import.
+    type: dict
+    default: {}
+attributes:
+  check_mode:
+    description: Reports whether there is something to seal.
+    support: full
+  diff_mode:
+    description: A tree of thousands of files has no useful diff.
+    support: none
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Complete the release
+  sm120.sglang.release_seal:
+    root: /opt/sglang
+    release: lab-0.5.9-0123456789ab
+    user: sglang
+"""
+
+RETURN = r"""
+path:
+  description: The complete release.
+  type: str
+  returned: always
+versions:
+  description: Versions that the import reported.
+  type: dict
+  returned: when sealed in this run
+"""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _release
+from ansible_collections.sm120.sglang.plugins.module_utils._node import account
+
+_PROOF = """
+import json, sglang, torch, transformers
+from sglang.srt.server_args import ServerArgs
+print(json.dumps({"sglang": sglang.__version__, "torch": torch.__version__,
+                  "transformers": transformers.__version__}))
+"""
+
+
+def prove(module: AnsibleModule, python: Path) -> dict[str, str]:
+    """Import the engine as its user.
+
+    Args:
+        module: Parameters `user` and `environment`.
+        python: The release's interpreter.
+
+    Returns:
+        Package to version.
+
+    Raises:
+        _release.ReleaseError: The import failed; with the exception's last line.
+    """
+    user = module.params["user"]
+    done = account.run_as(user, [str(python), "-c", _PROOF], module.params["environment"])
+    if done.returncode != 0:
+        raise _release.ReleaseError(
+            f"the release cannot be imported as {user}: {account.last_line(done.stderr)}. "
+            "Compare the stack's versions with this node (driver, C library, Python)"
+        )
+    versions: dict[str, str] = json.loads(done.stdout.strip().splitlines()[-1])
+    return versions
+
+
+def main() -> NoReturn:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "root": {"type": "path", "required": True},
+            "release": {"type": "str", "required": True},
+            "user": {"type": "str", "required": True},
+            "environment": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    paths = _release.Paths(Path(module.params["root"]), module.params["release"])
+    result: dict[str, Any] = {"changed": False, "path": str(paths.final)}
+    if not paths.building.is_dir():
+        if not (paths.final / _release.COMPLETE).is_file() and not module.check_mode:
+            module.fail_json(msg=f"release {paths.release} was not built; run the deployment")
+        module.exit_json(**result)
+    result["changed"] = True
+    if module.check_mode:
+        module.exit_json(**result)
+    try:
+        with _release.build_lock(paths.root):
+            python = paths.building / "venv" / "bin" / "python"
+            packages = _release.site_packages(paths.building)
+            # Some packages ship files for other Pythons; those need not compile.
+            subprocess.run(
+                [
+                    "nice",
+                    "-n",
+                    "10",
+                    str(python),
+                    "-m",
+                    "compileall",
+                    "-q",
+                    "-j",
+                    "0",
+                    str(packages),
+                ],
+                capture_output=True,
+                check=False,
+            )
+            result["versions"] = prove(module, python)
+            result["digest"] = _release.seal(paths)
+    except _release.ReleaseError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Module face of `_verified`: keep a folder of files whose content is known by sha256."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: verified_files
+short_description: Verify files against known sha256 digests, and take in files that were brought
+description:
+  - Compares a folder on the node with a list of files known by size and sha256.
+  - A file's content is read once; afterwards size, times and inode stand for it, in a record.
+  - Files that lie in O(incoming) are moved into place when their content is right, each by one
+    rename; a wrong file is never visible under its own name.
+options:
+  dest:
+    description: The folder on the node.
+    type: path
+    required: true
+  files:
+    description: The files that must be there.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name relative to O(dest).
+        type: str
+        required: true
+      sha256:
+        description: Digest in lower case hexadecimal.
+        type: str
+        required: true
+      size:
+        description: Size in bytes.
+        type: int
+        required: true
+  incoming:
+    description: A folder with brought files, taken in where wanted and missing.
+    type: path
+  names:
+    description: Files in O(incoming), as they are called there, to their names in O(dest).
+    type: dict
+    default: {}
+  record:
+    description: Where verified files are recorded; V(.verified.json) in O(dest) when left out.
+    type: path
+  mode:
+    description: Mode of files that are taken in.
+    type: str
+    default: "0644"
+  full:
+    description: Read every file again, whatever the record says.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Reads and reports, takes nothing in and writes no record.
+    support: full
+  diff_mode:
+    description: Names of files, not contents.
+    support: none
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Verify the draft model
+  sm120.sglang.verified_files:
+    dest: /var/lib/sglang/models/draft/1
+    files:
+      - name: config.json
+        sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+        size: 4
+"""
+
+RETURN = r"""
+missing:
+  description: Files that are not there or have another size.
+  type: list
+  elements: str
+  returned: always
+verified:
+  description: Files that are there and right.
+  type: list
+  elements: str
+  returned: always
+read:
+  description: Files whose content was read in this run.
+  type: list
+  elements: str
+  returned: always
+"""
+
+from pathlib import Path
+from typing import NoReturn
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _verified
+
+
+def take_in(module: AnsibleModule, folder: Path, wanted: list[_verified.Wanted]) -> list[str]:
+    """Move brought files into place.
+
+    Args:
+        module: Parameters `incoming`, `names` and `mode`.
+        folder: The destination.
+        wanted: The files.
+
+    Returns:
+        Names taken in; fails the module at a wrong one.
+    """
+    by_name = {entry.name: entry for entry in wanted}
+    taken = []
+    for arrived, name in sorted(module.params["names"].items()):
+        problem = _verified.adopt(
+            Path(module.params["incoming"], arrived),
+            folder,
+            by_name[name],
+            int(module.params["mode"], 8),
+        )
+        if problem:
+            module.fail_json(
+                msg=f"{problem}. The transfer or its source is damaged; nothing was put in place. "
+                "Check the source file and run again."
+            )
+        taken.append(name)
+    return taken
+
+
+def main() -> NoReturn:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "dest": {"type": "path", "required": True},
+            "files": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "sha256": {"type": "str", "required": True},
+                    "size": {"type": "int", "required": True},
+                },
+            },
+            "incoming": {"type": "path"},
+            "names": {"type": "dict", "default": {}},
+            "record": {"type": "path"},
+            "mode": {"type": "str", "default": "0644"},
+            "full": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    folder = Path(module.params["dest"])
+    record_path = Path(module.params["record"] or folder / ".verified.json")
+    try:
+        wanted = _verified.parse_wanted(module.params["files"])
+    except _verified.VerifyError as error:
+        module.fail_json(msg=str(error))
+    taken: list[str] = []
+    if module.params["incoming"] and not module.check_mode:
+        taken = take_in(module, folder, wanted)
+    record = {} if module.params["full"] else _verified.load_record(record_path)
+    seen = _verified.inspect(folder, wanted, record)
+    wrong = _verified.verify(folder, wanted, record, seen.unverified)
+    if seen.unverified and not module.check_mode:
+        _verified.save_record(record_path, record)
+    if wrong:
+        module.fail_json(
+            msg="; ".join(wrong) + ". Remove the file so that it is fetched again, or correct "
+            "the manifest if the file is the one you want.",
+            missing=list(seen.missing),
+        )
+    final = _verified.inspect(folder, wanted, record)
+    module.exit_json(
+        changed=bool(taken),
+        missing=list(final.missing),
+        verified=list(final.verified),
+        read=list(seen.unverified),
+    )
+
+
+if __name__ == "__main__":
+    main()
