@@ -55,21 +55,61 @@ lock: venv ## Lock requirements.txt and the stacks anew (STACK=NAME for one)
 	$(PY) scripts/lock_stacks.py $(STACK)
 
 .PHONY: lint
-lint: venv ## ruff, mypy, yamllint, ansible-lint, shellcheck
+lint: venv ## ruff, mypy, yamllint, ansible-lint, shellcheck, actionlint
 	ruff check .
 	ruff format --check .
 	mypy
 	yamllint --strict .
+	shellcheck scripts/*.sh .ci/run
 	ansible-lint --config-file .config/ansible-lint.yml
+	scripts/actionlint.sh
 	for playbook in $(PLAYBOOKS); do ansible-playbook --syntax-check "$$playbook" >/dev/null; done
 
 .PHONY: test-unit
-test-unit: venv ## Unit tests
-	pytest -q
+test-unit: venv lab-packages ## Unit tests
+	pytest -q tests/unit
+
+.PHONY: test-other-core
+test-other-core: venv ## Unit tests on the other supported ansible-core, where its Python is there
+	@scripts/test_other_core.sh
+
+.PHONY: test-kernels
+test-kernels: venv ## The CPU stand-ins against slow references, under the lab's own torch
+	@scripts/test_kernels.sh
+
+.PHONY: test-releases
+test-releases: venv ## The patches on real SGLang releases from the package index
+	pytest -q tests/releases -m "releases and not releases_all"
+
+.PHONY: test-releases-all
+test-releases-all: venv ## The same on every release since 0.5.5.post3
+	pytest -q tests/releases -m "releases or releases_all"
 
 .PHONY: test-package
 test-package: venv ## Build the collection, install it into an empty path, use it from there
 	scripts/test_package.sh
+
+# Tests have a lab of their own, so that `make test` leaves the operator's alone; what is only
+# downloaded or built is shared.
+TEST_LAB := $(LAB_STATE)/test
+TEST_ENV := LAB_STATE=$(TEST_LAB) LAB_ADDRESS_BASE=127.120.1. LAB_NODES=1
+
+.PHONY: test-lab-state
+test-lab-state: lab-packages lab-models
+	@mkdir -p $(LAB_STATE)/{rootfs,wheelhouse} $(TEST_LAB)
+	@for shared in rootfs wheelhouse models wheels; do ln -sfn ../$$shared $(TEST_LAB)/$$shared; done
+
+.PHONY: test-lab
+test-lab: test-lab-state ## Boot real nodes, break deployments on them
+	$(TEST_ENV) pytest -q tests/lab -m lab
+
+.PHONY: test-molecule
+test-molecule: test-lab-state ## Molecule scenarios on lab nodes (SCENARIO=NAME for one)
+	$(TEST_ENV) molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all)
+
+.PHONY: test
+test: lint test-unit test-other-core test-releases test-package test-molecule test-kernels test-lab ## Every check
+	@echo "make test: all checks passed"
 
 .PHONY: clean
 clean: lab-down ## Remove what was built, the lab's cache included

@@ -22,9 +22,11 @@ from packaging.markers import Marker
 
 STACKS = Path(__file__).resolve().parent.parent / "roles/engine_release/files/stacks"
 _ENTRY = re.compile(
-    r"^(?P<pin>[A-Za-z0-9][^\s;\\]*==[^\s;\\]+)(?: ; (?P<marker>[^\\\n]+?))?(?P<hashes>(?: \\\n    --hash=\S+)*)$",
+    r"^(?P<pin>[A-Za-z0-9][^\s;\\]*==[^\s;\\]+)(?: ; (?P<marker>[^\\\n]+?))?"
+    r"(?P<hashes>(?: \\\n    --hash=\S+)*)$",
     re.MULTILINE,
 )
+_PLATFORM = "sys_platform == 'linux' and platform_machine == 'x86_64'"
 
 
 def compile_universal(source: Path, pythons: tuple[str, ...], dependencies: bool) -> str:
@@ -41,9 +43,7 @@ def compile_universal(source: Path, pythons: tuple[str, ...], dependencies: bool
     oldest = min(pythons, key=_stack.version_key)
     with tempfile.TemporaryDirectory() as folder:
         # uv takes the list of platforms from a project file in its working directory only.
-        Path(folder, "pyproject.toml").write_text(
-            "[tool.uv]\nenvironments = [\"sys_platform == 'linux' and platform_machine == 'x86_64'\"]\n"
-        )
+        Path(folder, "pyproject.toml").write_text(f'[tool.uv]\nenvironments = ["{_PLATFORM}"]\n')
         command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal"]
         command += ["--no-header", "--no-annotate", "--generate-hashes"]
         command += [
@@ -67,7 +67,13 @@ def select(lock: str, python: str, unhashed: set[str]) -> str:
 
     Returns:
         The entries without markers.
+
+    Raises:
+        SystemExit: A line is not understood, such as a package that is named by its URL.
     """
+    strange = _ENTRY.sub("", lock).split()
+    if strange:
+        raise SystemExit(f"lock_stacks: cannot read {' '.join(strange[:6])!r} in uv's lock")
     environment = {
         "python_version": python,
         "python_full_version": f"{python}.0",

@@ -7,6 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=${1:-.venv}
 wanted=${2:-}
+# The environment that is about to be replaced must not be the interpreter that makes it.
+PATH=$(tr : '\n' <<<"$PATH" | grep -v "^$PWD/" | paste -sd:)
 
 usable() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
 

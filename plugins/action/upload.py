@@ -47,7 +47,8 @@ class ActionModule(ActionBase):
         self, tmp: str | None = None, task_vars: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        arguments = dict(self._task.args)
+        # A file that is there but wrong is brought again like one that is missing.
+        arguments = {**self._task.args, "wrong": "missing"}
         source = Path(str(arguments.pop("src")))
         files: list[dict[str, Any]] = arguments["files"]
         sizes = {entry["name"]: int(entry["size"]) for entry in files}

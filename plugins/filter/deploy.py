@@ -147,7 +147,7 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name to function."""
-        plain = {
+        plain: dict[str, Callable[..., Any]] = {
             "catalogue_digest": _patch.catalogue_digest,
             "patch_line": patch_line,
             "patch_remedies": patch_remedies,

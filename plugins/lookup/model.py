@@ -25,7 +25,7 @@ author:
 EXAMPLES = r"""
 - name: Show the target model's files
   ansible.builtin.debug:
-    msg: "{{ lookup('sm120.sglang.model', model_store_target, root='/var/lib/sglang/models').files }}"
+    msg: "{{ lookup('sm120.sglang.model', model_store_target, root='/srv/models').files }}"
 """
 
 RETURN = r"""
@@ -40,6 +40,7 @@ _raw:
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.sm120.sglang.plugins.module_utils import _verified
 
-_PART = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_KEYS = {"name", "revision", "source", "manifest"}
 
 
 def load(spec: dict[str, Any], root: str) -> dict[str, Any]:
@@ -65,16 +67,24 @@ def load(spec: dict[str, Any], root: str) -> dict[str, Any]:
         _verified.VerifyError: A key is missing or wrong, or the manifest cannot be read.
     """
     for key in ("name", "revision"):
-        if not _PART.match(str(spec.get(key, ""))):
+        value = spec.get(key, "")
+        # A number with a dot is none of these: YAML has made 1.1 of 1.10 already.
+        number = isinstance(value, int) and not isinstance(value, bool)
+        if not (number or isinstance(value, str)) or not _PART.fullmatch(str(value)):
             raise _verified.VerifyError(
-                f"model {spec.get('name')!r}: {key} {spec.get(key)!r} must be letters, digits, . _ -"
+                f"model {spec.get('name')!r}: {key} {value!r} must be letters, digits, . _ - "
+                "(in quotes)"
             )
     label = f"model {spec['name']}"
-    source = spec.get("source") or {}
-    if source.get("on") not in ("controller", "node") or not source.get("path"):
-        raise _verified.VerifyError(
-            f"{label}: source needs 'path' and 'on', which is controller or node"
-        )
+    unknown = sorted(str(key) for key in set(spec) - _KEYS)
+    if unknown:
+        raise _verified.VerifyError(f"{label}: unknown {', '.join(unknown)}")
+    source = spec.get("source")
+    if not isinstance(source, Mapping) or not source.get("path"):
+        raise _verified.VerifyError(f"{label}: source is a mapping with 'path' and 'on'")
+    if source.get("on") not in ("controller", "node"):
+        hint = '; write the key "on" in quotes, YAML reads it as true' if True in source else ""
+        raise _verified.VerifyError(f"{label}: source needs 'on', controller or node{hint}")
     here = source["on"] == "controller"
     manifest = Path(spec.get("manifest") or Path(source["path"], _verified.MANIFEST))
     try:
@@ -85,8 +95,8 @@ def load(spec: dict[str, Any], root: str) -> dict[str, Any]:
         )
     except OSError as error:
         raise _verified.VerifyError(
-            f"{label}: {error.filename}: {error.strerror}. A model is described by a manifest on the "
-            "controller; docs/models.md has the command that makes one"
+            f"{label}: {error.filename}: {error.strerror}. A model is described by a manifest on "
+            "the controller; docs/models.md has the command that makes one"
         ) from error
     except json.JSONDecodeError as error:
         raise _verified.VerifyError(f"{label}: {manifest} or config.json: {error}") from error

@@ -25,7 +25,7 @@ author:
 EXAMPLES = r"""
 - name: Show a stack
   ansible.builtin.debug:
-    msg: "{{ lookup('sm120.sglang.stack', 'lab-0.5.9', folders=['roles/engine_release/files/stacks']) }}"
+    msg: "{{ lookup('sm120.sglang.stack', 'lab-0.5.9', folders=['/srv/stacks']) }}"
 """
 
 RETURN = r"""

@@ -171,6 +171,8 @@ def engine(
         found.append(_difference("unit", "changed on disk since systemd read it", restart=True))
     if enabled and unit["unit_file_state"] not in ("enabled", ""):
         found.append(_difference("unit", f"is {unit['unit_file_state']}, not enabled"))
+    elif not enabled and unit["unit_file_state"] == "enabled":
+        found.append(_difference("unit", "is enabled, and should not start at boot"))
     return found
 
 
@@ -271,7 +273,8 @@ def _disks(system: Mapping[str, Any], needed: Mapping[str, int]) -> list[Verdict
             _verdict(
                 "disk",
                 "ok" if free >= need else "fail",
-                f"{' and '.join(sorted(paths))}: {free / GIB:.1f} GiB free, {need / GIB:.1f} GiB to come",
+                f"{' and '.join(sorted(paths))}: {free / GIB:.1f} GiB free, "
+                f"{need / GIB:.1f} GiB to come",
                 "free space there, or move the folder to a larger file system",
             )
         )

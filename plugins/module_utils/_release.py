@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _verified
+from ansible_collections.sm120.sglang.plugins.module_utils._stack import normalise
 
 COMPLETE = "COMPLETE"
 TREE = "tree.json"
@@ -85,8 +86,10 @@ def build_lock(root: Path) -> Iterator[None]:
         Nothing.
 
     Raises:
-        ReleaseError: Another run is building.
+        ReleaseError: Another run is building, or there is no such folder.
     """
+    if not root.is_dir():
+        raise ReleaseError(f"{root}: no such folder; the role engine_release makes it")
     with (root / ".lock").open("w") as guard:
         try:
             fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -133,7 +136,7 @@ def installed(packages: Path) -> dict[str, str]:
     for entry in packages.iterdir():
         match = _DIST_INFO.match(entry.name)
         if match:
-            found[re.sub(r"[-_.]+", "-", match["name"]).lower()] = match["version"]
+            found[normalise(match["name"])] = match["version"]
     return found
 
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 # Raised when the layout of a release tree changes: old trees are then built anew.
 LAYOUT_VERSION = 1
 
-_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
-_PYTHON = re.compile(r"^3\.\d+$")
-_PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)")
-_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_PYTHON = re.compile(r"3\.\d+")
+_PIN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.+!_-]+)(?=\s|$)")
+_HASH = re.compile(r"(?<=\s)--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 _REQUIRED = ("name", "description", "sglang", "torch", "transformers", "kernels", "python", "glibc")
-_OPTIONAL = ("flashinfer", "cuda", "minimum_driver", "unhashed", "no_dependencies")
+_OPTIONAL = ("flashinfer", "cuda", "minimum_driver", "unhashed")
 
 
 class StackError(ValueError):
@@ -77,7 +77,7 @@ def normalise(name: str) -> str:
 
 def version_key(version: str) -> tuple[int, ...]:
     """Sort key of a dotted version's leading numbers: `2.34` -> (2, 34), `580.95.05` -> ..."""
-    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0]))
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0]))
 
 
 def parse_stack(raw: object, where: str) -> Stack:
@@ -101,19 +101,22 @@ def parse_stack(raw: object, where: str) -> Stack:
     unknown = sorted(set(raw) - set(_REQUIRED) - set(_OPTIONAL))
     if unknown:
         raise StackError(f"{where}: unknown {', '.join(map(str, unknown))}")
-    for key in ("name", "description", "sglang", "torch", "transformers", "kernels", "glibc"):
+    # YAML reads 2.10 without quotes as the number 2.1.
+    texts = [key for key in _REQUIRED if key != "python"]
+    texts += [key for key in ("flashinfer", "minimum_driver") if raw.get(key) is not None]
+    for key in texts:
         if not isinstance(raw[key], str):
             raise StackError(f"{where}: {key} must be text in quotes, found {raw[key]!r}")
-    if not _NAME.match(raw["name"]):
+    if not _NAME.fullmatch(raw["name"]):
         raise StackError(f"{where}: name {raw['name']!r} must be lower case letters, digits, . _ -")
     pythons = raw["python"]
     if not isinstance(pythons, Sequence) or isinstance(pythons, str) or not pythons:
         raise StackError(f"{where}: python must be a list such as ['3.12']")
     for python in pythons:
-        if not isinstance(python, str) or not _PYTHON.match(python):
+        if not isinstance(python, str) or not _PYTHON.fullmatch(python):
             raise StackError(f"{where}: python {python!r} must be text such as '3.12'")
     cuda = raw.get("cuda")
-    if cuda is not None and not isinstance(cuda, int):
+    if cuda is not None and type(cuda) is not int:
         raise StackError(f"{where}: cuda must be the major version as a number, found {cuda!r}")
     unhashed = raw.get("unhashed") or {}
     if not isinstance(unhashed, Mapping) or not all(unhashed.values()):
@@ -147,25 +150,39 @@ def parse_lock(text: str, where: str) -> list[Pin]:
     Raises:
         StackError: A line is neither pin, hash nor comment, or a package is pinned twice.
     """
-    pins: list[Pin] = []
-    logical = text.replace("\\\n", " ")
-    for number, line in enumerate(logical.splitlines(), 1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
-        match = _PIN.match(stripped)
+    pins: dict[str, Pin] = {}
+    for number, entry in _entries(text):
+        match = _PIN.match(entry)
         if match is None:
-            raise StackError(f"{where}: entry {number} is not 'name==version': {stripped[:80]!r}")
-        rest = _HASH.sub("", stripped[match.end() :])
-        if rest.strip():
+            raise StackError(f"{where}:{number}: not 'name==version': {entry[:80]!r}")
+        rest = _HASH.sub("", entry[match.end() :]).strip()
+        if rest:
             raise StackError(
-                f"{where}: {match['name']}: markers are not allowed, found {rest.strip()!r}"
+                f"{where}:{number}: {match['name']}: only --hash=sha256:... may follow the version "
+                f"(a lock has no markers), found {rest[:80]!r}"
             )
         name = normalise(match["name"])
-        if any(pin.name == name for pin in pins):
-            raise StackError(f"{where}: {name} is pinned twice")
-        pins.append(Pin(name, match["version"], tuple(_HASH.findall(stripped))))
-    return pins
+        if name in pins:
+            raise StackError(f"{where}:{number}: {name} is pinned twice")
+        pins[name] = Pin(name, match["version"], tuple(_HASH.findall(entry)))
+    return list(pins.values())
+
+
+def _entries(text: str) -> Iterator[tuple[int, str]]:
+    """Lines joined at their trailing backslashes, each with the number of its first line."""
+    entry, first = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.strip()
+        if words.startswith("#"):
+            continue
+        first = first if entry else number
+        entry += words.removesuffix("\\")
+        if not words.endswith("\\"):
+            if entry.strip():
+                yield first, entry.strip()
+            entry = ""
+    if entry.strip():
+        yield first, entry.strip()
 
 
 def check_coherence(stack: Stack, pins: Iterable[Pin], where: str) -> list[str]:
@@ -193,11 +210,15 @@ def check_coherence(stack: Stack, pins: Iterable[Pin], where: str) -> list[str]:
         if found != version:
             problems.append(f"stack {stack.name} names {name} {version}, {where} pins {found}")
     # One version for the whole trio: the server refuses otherwise (sglang#37377, vllm#49804).
+    # Only flashinfer-jit-cache has a local label, its CUDA version.
     for name, pin in sorted(locked.items()):
-        if name.startswith("flashinfer-") and pin.version != (stack.flashinfer or pin.version):
+        if name.startswith("flashinfer-") and pin.version.partition("+")[0] != stack.flashinfer:
             problems.append(
-                f"stack {stack.name} names flashinfer {stack.flashinfer}, {name} is {pin.version}"
+                f"stack {stack.name} names flashinfer {stack.flashinfer or '(not at all)'}, "
+                f"{where} pins {name} {pin.version}"
             )
+    if stack.flashinfer and not any(name.startswith("flashinfer-") for name in locked):
+        problems.append(f"stack {stack.name} names flashinfer {stack.flashinfer}, {where} has none")
     problems += [
         f"{where}: {pin.name} has no digest; add one, or name it under 'unhashed' with the reason"
         for pin in locked.values()

@@ -44,17 +44,20 @@ def parse_wanted(raw: Iterable[Mapping[str, Any]]) -> list[Wanted]:
         The files, sorted by name.
 
     Raises:
-        VerifyError: A name leaves the folder or is given twice, or a digest or size is none.
+        VerifyError: A key is missing, a name leaves the folder or is given twice, or a digest or
+            size is none.
     """
     wanted: dict[str, Wanted] = {}
     for entry in raw:
+        if not {"name", "sha256", "size"} <= set(entry):
+            raise VerifyError(f"a file needs name, sha256 and size, found {dict(entry)!r}")
         name, digest, size = str(entry["name"]), str(entry["sha256"]), entry["size"]
         parts = Path(name).parts
         if not parts or Path(name).is_absolute() or ".." in parts:
             raise VerifyError(f"file name {name!r} must be relative and stay in its folder")
         if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
             raise VerifyError(f"{name}: {digest!r} is not a sha256 in lower case hexadecimal")
-        if not isinstance(size, int) or size < 0:
+        if type(size) is not int or size < 0:
             raise VerifyError(f"{name}: size {size!r} is not a number of bytes")
         if name in wanted:
             raise VerifyError(f"{name}: described twice")
@@ -213,22 +216,28 @@ def verify(
         path = folder / name
         before = fingerprint(path)
         found = sha256_file(path)
-        if found == entry.sha256 and fingerprint(path) == before and before is not None:
-            record[name] = [found, *before]
-        else:
+        if found != entry.sha256:
             record.pop(name, None)
             wrong.append(f"{path}: sha256 is {found}, expected {entry.sha256}")
+        elif before is None or fingerprint(path) != before:
+            record.pop(name, None)
+            wrong.append(f"{path}: changed while it was read")
+        else:
+            record[name] = [found, *before]
     return wrong
 
 
-def adopt(incoming: Path, folder: Path, entry: Wanted, mode: int) -> str | None:
-    """Move a file that was brought into place, if its content is right.
+def adopt(
+    incoming: Path, folder: Path, entry: Wanted, mode: int, record: dict[str, Any]
+) -> str | None:
+    """Copy a file that was brought into place, if its content is right.
 
     Args:
         incoming: The file as it arrived, perhaps on another file system.
         folder: The destination folder.
         entry: What the file must be.
         mode: The file's mode in the destination.
+        record: Updated in place, so that the file is not read once more.
 
     Returns:
         None when it is in place, else one sentence about what is wrong; nothing wrong is
@@ -249,6 +258,7 @@ def adopt(incoming: Path, folder: Path, entry: Wanted, mode: int) -> str | None:
         return f"{entry.name}: arrived with sha256 {digest.hexdigest()}, expected {entry.sha256}"
     partial.chmod(mode)
     partial.replace(target)
+    record[entry.name] = [entry.sha256, *(fingerprint(target) or ())]
     return None
 
 

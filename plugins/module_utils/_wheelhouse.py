@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,11 @@ def match_wheels(pins: Sequence[Pin], names: Iterable[str]) -> tuple[dict[str, s
         names: File names of wheels.
 
     Returns:
-        Package to file name, and the file names that belong to no pin.
+        Package to file name (a pin without a wheel is not there), and the file names that belong
+        to no pin.
 
     Raises:
-        WheelhouseError: A pin has no wheel, or two.
+        WheelhouseError: A pin has two wheels.
     """
     wanted = {(pin.name, pin.version.replace("-", "_")): pin for pin in pins}
     found: dict[str, str] = {}
@@ -77,14 +79,62 @@ def match_wheels(pins: Sequence[Pin], names: Iterable[str]) -> tuple[dict[str, s
             spare.append(name)
         elif pin.name in found:
             raise WheelhouseError(
-                f"two wheels of {pin.name} {pin.version}: {found[pin.name]}, {name}"
+                f"two wheels of {pin.name} {pin.version}: {found[pin.name]}, {name}; remove both "
+                "and run again"
             )
         else:
             found[pin.name] = name
-    missing = [f"{pin.name}=={pin.version}" for pin in pins if pin.name not in found]
-    if missing:
-        raise WheelhouseError(f"no wheel for {', '.join(missing)}")
     return found, spare
+
+
+def local_digests(pins: Iterable[Pin], places: Iterable[str]) -> dict[str, set[str]]:
+    """Read the wheels that lie in folders of this machine and that no lock knows by digest.
+
+    Args:
+        pins: The pins; only those without digest matter.
+        places: pip's places to look; what is no folder is left out.
+
+    Returns:
+        File name to the sha256 of each file of that name.
+    """
+    folders = [Path(place) for place in places if Path(place).is_dir()]
+    digests: dict[str, set[str]] = {}
+    for pin in (pin for pin in pins if not pin.hashes):
+        for path in (p for folder in folders for p in folder.glob("*.whl")):
+            if match_wheels([pin], [path.name])[0]:
+                digests.setdefault(path.name, set()).add(_verified.sha256_file(path))
+    return digests
+
+
+def unusable(folder: Path, pins: Sequence[Pin], local: Mapping[str, set[str]]) -> list[str]:
+    """Find wheels that an interrupted run left damaged, or that were built anew since.
+
+    Args:
+        folder: The wheelhouse.
+        pins: The pins.
+        local: See `local_digests`.
+
+    Returns:
+        File names; a wheel is right when its digest is in the lock, or, where the lock has none,
+        when it is the one that lies in a local folder, or else a complete archive.
+    """
+    found = []
+    for pin in pins:
+        for path in sorted(folder.glob("*.whl")):
+            if not match_wheels([pin], [path.name])[0]:
+                continue
+            allowed = pin.hashes or local.get(path.name)
+            if not (_verified.sha256_file(path) in allowed if allowed else _complete(path)):
+                found.append(path.name)
+    return found
+
+
+def _complete(wheel: Path) -> bool:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return archive.testzip() is None
+    except zipfile.BadZipFile:
+        return False
 
 
 def describe(folder: Path, pins: Sequence[Pin], wheels: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -99,8 +149,11 @@ def describe(folder: Path, pins: Sequence[Pin], wheels: Mapping[str, str]) -> li
         For each pin package, name, sha256 and size.
 
     Raises:
-        WheelhouseError: A wheel's digest is not among its pin's.
+        WheelhouseError: A pin has no wheel, or one whose digest is not among the pin's.
     """
+    missing = [f"{pin.name}=={pin.version}" for pin in pins if pin.name not in wheels]
+    if missing:
+        raise WheelhouseError(f"no wheel for {', '.join(missing)}; lock the stack anew")
     described = []
     for pin in pins:
         path = folder / wheels[pin.name]
@@ -116,19 +169,23 @@ def describe(folder: Path, pins: Sequence[Pin], wheels: Mapping[str, str]) -> li
     return described
 
 
-def read_manifest(folder: Path) -> list[dict[str, Any]] | None:
+def read_manifest(folder: Path, local: Mapping[str, set[str]]) -> list[dict[str, Any]] | None:
     """Read a finished wheelhouse without reading its wheels.
 
     Args:
         folder: The wheelhouse.
+        local: See `local_digests`.
 
     Returns:
-        Its wheels, as `describe` gives them; None when it is unfinished or was touched.
+        Its wheels, as `describe` gives them; None when it is unfinished or was touched, or when
+        a wheel was built anew.
     """
     manifest = _verified.load_record(folder / MANIFEST)
     wheels: list[dict[str, Any]] = manifest.get("wheels", [])
     for wheel in wheels:
         if _verified.fingerprint(folder / wheel["name"]) != wheel["fingerprint"]:
+            return None
+        if wheel["sha256"] not in local.get(wheel["name"], {wheel["sha256"]}):
             return None
     return [{k: v for k, v in wheel.items() if k != "fingerprint"} for wheel in wheels] or None
 

@@ -58,12 +58,12 @@ unknown:
 """
 
 import json
-from typing import Any, NoReturn
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
 
-# `--help` texts may hold '%': only parsing is asked for, never formatting.
+# Help texts may hold a '%' that argparse cannot format: none is ever formatted.
 _PROBE = """
 import argparse, json, sys
 from sglang.srt.server_args import ServerArgs
@@ -75,6 +75,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         raise Refusal(message)
 
+    def format_help(self):
+        return ""
+
 parser = Parser()
 ServerArgs.add_cli_args(parser)
 result = {"unknown": [], "refusal": ""}
@@ -83,6 +86,8 @@ try:
     result["unknown"] = [word for word in rest if word.startswith("-")] or rest
 except Refusal as refusal:
     result["refusal"] = str(refusal)
+except SystemExit:
+    result["refusal"] = "an argument such as --help ends the program"
 print("\\n" + json.dumps(result))
 """
 
@@ -107,7 +112,7 @@ def judge(module: AnsibleModule) -> dict[str, Any]:
     return result
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={

@@ -111,14 +111,13 @@ user:
 """
 
 from pathlib import Path
-from typing import NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _verified
 from ansible_collections.sm120.sglang.plugins.module_utils._node import deployment, service, system
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the module."""
     strings = {"type": "list", "elements": "str", "default": []}
     paths = {"type": "list", "elements": "path", "default": []}

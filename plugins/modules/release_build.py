@@ -10,7 +10,7 @@ short_description: Build a release beside the serving one
 description:
   - Installs exactly the given wheels with uv, without any index or network, into
     C(releases/.building-ID). M(sm120.sglang.release_seal) makes it complete.
-  - Leftovers of interrupted runs are removed first; a complete release is not touched.
+  - Leftovers of interrupted runs are removed in any case; a complete release is not touched.
 options:
   root:
     description: The product's folder.
@@ -74,14 +74,13 @@ package:
 """
 
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _release
+from ansible_collections.sm120.sglang.plugins.module_utils import _release, _stack
 
 
 def build(module: AnsibleModule, paths: _release.Paths) -> None:
@@ -93,13 +92,12 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
 
     Raises:
         _release.ReleaseError: uv failed, or something else than the lock was installed.
+        _stack.StackError: The requirements are not pinned.
     """
     wheels = Path(module.params["wheels"])
     uv = paths.root / "tools" / Path(module.params["uv_wheel"]).stem
     if not uv.exists():
         _release.extract_tool(wheels / module.params["uv_wheel"], "uv", uv)
-    for name in _release.unfinished(paths.root):
-        shutil.rmtree(paths.root / "releases" / name)
     paths.building.mkdir(parents=True)
     requirements = paths.building / "stack.lock"
     requirements.write_text(module.params["requirements"], encoding="utf-8")
@@ -132,12 +130,8 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
                 f"uv failed while building {paths.release}: {done.stderr.strip()[-1500:]}. "
                 "The unfinished tree is removed by the next run"
             )
-    wanted = dict(
-        (re.sub(r"[-_.]+", "-", name).lower(), version.split()[0])
-        for name, _, version in (
-            line.partition("==") for line in module.params["requirements"].splitlines() if line
-        )
-    )
+    pins = _stack.parse_lock(module.params["requirements"], "requirements")
+    wanted = {pin.name: pin.version for pin in pins}
     problems = _release.compare_installed(
         wanted, _release.installed(_release.site_packages(paths.building))
     )
@@ -145,7 +139,7 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
         raise _release.ReleaseError("; ".join(problems))
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
@@ -161,18 +155,23 @@ def main() -> NoReturn:
     )
     paths = _release.Paths(Path(module.params["root"]), module.params["release"])
     complete = (paths.final / _release.COMPLETE).is_file()
-    if complete and not module.params["replace"]:
-        package = _release.site_packages(paths.final) / _release.PACKAGE
-        module.exit_json(changed=False, path=str(paths.final), package=str(package))
-    if module.check_mode:
-        module.exit_json(changed=True, path=str(paths.building))
+    needed = not complete or module.params["replace"]
+    leftovers = _release.unfinished(paths.root)
+    tree = paths.building if needed else paths.final
+    result: dict[str, Any] = {"changed": needed or bool(leftovers), "path": str(tree)}
     try:
-        with _release.build_lock(paths.root):
-            build(module, paths)
-        package = _release.site_packages(paths.building) / _release.PACKAGE
-    except _release.ReleaseError as error:
+        if result["changed"] and not module.check_mode:
+            with _release.build_lock(paths.root):
+                # A leftover of this id must not be taken for the tree that gets sealed.
+                for name in _release.unfinished(paths.root):
+                    shutil.rmtree(paths.root / "releases" / name)
+                if needed:
+                    build(module, paths)
+        if not (needed and module.check_mode):
+            result["package"] = str(_release.site_packages(tree) / _release.PACKAGE)
+    except (_release.ReleaseError, _stack.StackError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=True, path=str(paths.building), package=str(package))
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

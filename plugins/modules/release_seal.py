@@ -55,12 +55,16 @@ versions:
   description: Versions that the import reported.
   type: dict
   returned: when sealed in this run
+digest:
+  description: What C(COMPLETE) holds, the digest over the engine's files.
+  type: str
+  returned: when sealed in this run
 """
 
 import json
 import subprocess
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _release
@@ -98,7 +102,7 @@ def prove(module: AnsibleModule, python: Path) -> dict[str, str]:
     return versions
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
@@ -112,8 +116,11 @@ def main() -> NoReturn:
     paths = _release.Paths(Path(module.params["root"]), module.params["release"])
     result: dict[str, Any] = {"changed": False, "path": str(paths.final)}
     if not paths.building.is_dir():
-        if not (paths.final / _release.COMPLETE).is_file() and not module.check_mode:
+        complete = (paths.final / _release.COMPLETE).is_file()
+        if not complete and not module.check_mode:
             module.fail_json(msg=f"release {paths.release} was not built; run the deployment")
+        # In check mode nothing was built, but it would have been.
+        result["changed"] = not complete
         module.exit_json(**result)
     result["changed"] = True
     if module.check_mode:
@@ -123,22 +130,8 @@ def main() -> NoReturn:
             python = paths.building / "venv" / "bin" / "python"
             packages = _release.site_packages(paths.building)
             # Some packages ship files for other Pythons; those need not compile.
-            subprocess.run(
-                [
-                    "nice",
-                    "-n",
-                    "10",
-                    str(python),
-                    "-m",
-                    "compileall",
-                    "-q",
-                    "-j",
-                    "0",
-                    str(packages),
-                ],
-                capture_output=True,
-                check=False,
-            )
+            compile_all = [str(python), "-m", "compileall", "-q", "-j", "0", str(packages)]
+            subprocess.run(["nice", "-n", "10", *compile_all], capture_output=True, check=False)
             result["versions"] = prove(module, python)
             result["digest"] = _release.seal(paths)
     except _release.ReleaseError as error:

@@ -45,13 +45,12 @@ previous:
 """
 
 from pathlib import Path
-from typing import NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _release
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
@@ -71,7 +70,7 @@ def main() -> NoReturn:
     module.exit_json(
         changed=changed,
         previous=old or "",
-        diff={"before": f"current -> {old}\n", "after": f"current -> {release}\n"},
+        diff={"before": f"current -> {old or 'nothing'}\n", "after": f"current -> {release}\n"},
     )
 
 

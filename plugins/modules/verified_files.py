@@ -45,6 +45,13 @@ options:
   record:
     description: Where verified files are recorded; V(.verified.json) in O(dest) when left out.
     type: path
+  wrong:
+    description:
+      - What a file of the right size and the wrong content is. V(fail) fails, V(missing) lists it in
+        RV(missing), for a caller that brings it again.
+    type: str
+    choices: [fail, missing]
+    default: fail
   mode:
     description: Mode of files that are taken in.
     type: str
@@ -93,42 +100,88 @@ read:
 """
 
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _verified
 
 
-def take_in(module: AnsibleModule, folder: Path, wanted: list[_verified.Wanted]) -> list[str]:
-    """Move brought files into place.
+def brought(
+    module: AnsibleModule, wanted: list[_verified.Wanted], missing: tuple[str, ...]
+) -> list[tuple[Path, _verified.Wanted]]:
+    """Find the brought files that have to be taken in.
 
     Args:
-        module: Parameters `incoming`, `names` and `mode`.
-        folder: The destination.
+        module: Parameters `incoming` and `names`.
         wanted: The files.
+        missing: Names of those that are not in place.
 
     Returns:
-        Names taken in; fails the module at a wrong one.
+        Where each lies, and what it must be.
+
+    Raises:
+        _verified.VerifyError: A brought file is none of the wanted ones.
     """
     by_name = {entry.name: entry for entry in wanted}
-    taken = []
-    for arrived, name in sorted(module.params["names"].items()):
-        problem = _verified.adopt(
-            Path(module.params["incoming"], arrived),
-            folder,
-            by_name[name],
-            int(module.params["mode"], 8),
+    strange = sorted(set(module.params["names"].values()) - set(by_name))
+    if strange:
+        raise _verified.VerifyError(f"names: {', '.join(strange)} is not among the wanted files")
+    return [
+        (Path(module.params["incoming"], arrived), by_name[name])
+        for arrived, name in sorted(module.params["names"].items())
+        if module.params["incoming"] and name in missing
+    ]
+
+
+def work(module: AnsibleModule) -> dict[str, Any]:
+    """Take in, read and report.
+
+    Args:
+        module: The parameters.
+
+    Returns:
+        The module's result; `msg` in it says that a file is wrong.
+
+    Raises:
+        _verified.VerifyError: The parameters are wrong.
+    """
+    folder = Path(module.params["dest"])
+    record_path = Path(module.params["record"] or folder / ".verified.json")
+    wanted = _verified.parse_wanted(module.params["files"])
+    record = {} if module.params["full"] else _verified.load_record(record_path)
+    seen = _verified.inspect(folder, wanted, record)
+    arrived = brought(module, wanted, {*seen.missing, *seen.unverified})
+    wrong = _verified.verify(folder, wanted, record, seen.unverified)
+    damaged: list[str] = []
+    if not module.check_mode:
+        for path, entry in arrived:
+            problem = _verified.adopt(path, folder, entry, int(module.params["mode"], 8), record)
+            damaged += [problem] if problem else []
+        if seen.unverified or arrived:
+            _verified.save_record(record_path, record)
+    final = _verified.inspect(folder, wanted, record)
+    result = {
+        "changed": len(arrived) > len(damaged),
+        "missing": list(final.missing),
+        "verified": list(final.verified),
+        "read": list(seen.unverified),
+    }
+    if wrong and module.params["wrong"] == "missing":
+        result["missing"] = sorted({*final.missing, *final.unverified})
+    elif wrong:
+        result["msg"] = (
+            "; ".join(wrong) + ". Remove the file so that it is fetched again, or correct the "
+            "manifest if the file is the one you want."
         )
-        if problem:
-            module.fail_json(
-                msg=f"{problem}. The transfer or its source is damaged; nothing was put in place. "
-                "Check the source file and run again."
-            )
-        taken.append(name)
-    return taken
+    elif damaged:
+        result["msg"] = (
+            "; ".join(damaged) + ". The transfer or its source is damaged; no damaged file was put "
+            "in place. Check the source file and run again."
+        )
+    return result
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
@@ -146,38 +199,19 @@ def main() -> NoReturn:
             "incoming": {"type": "path"},
             "names": {"type": "dict", "default": {}},
             "record": {"type": "path"},
+            "wrong": {"type": "str", "choices": ["fail", "missing"], "default": "fail"},
             "mode": {"type": "str", "default": "0644"},
             "full": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
-    folder = Path(module.params["dest"])
-    record_path = Path(module.params["record"] or folder / ".verified.json")
     try:
-        wanted = _verified.parse_wanted(module.params["files"])
-    except _verified.VerifyError as error:
+        result = work(module)
+    except (_verified.VerifyError, OSError) as error:
         module.fail_json(msg=str(error))
-    taken: list[str] = []
-    if module.params["incoming"] and not module.check_mode:
-        taken = take_in(module, folder, wanted)
-    record = {} if module.params["full"] else _verified.load_record(record_path)
-    seen = _verified.inspect(folder, wanted, record)
-    wrong = _verified.verify(folder, wanted, record, seen.unverified)
-    if seen.unverified and not module.check_mode:
-        _verified.save_record(record_path, record)
-    if wrong:
-        module.fail_json(
-            msg="; ".join(wrong) + ". Remove the file so that it is fetched again, or correct "
-            "the manifest if the file is the one you want.",
-            missing=list(seen.missing),
-        )
-    final = _verified.inspect(folder, wanted, record)
-    module.exit_json(
-        changed=bool(taken),
-        missing=list(final.missing),
-        verified=list(final.verified),
-        read=list(seen.unverified),
-    )
+    if "msg" in result:
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

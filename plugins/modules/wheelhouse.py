@@ -11,8 +11,11 @@ description:
   - Runs on the controller. pip downloads the wheels of a lock, with digests, for the Python,
     C library and architecture of a node, which need not be the controller's own.
   - pip's own configuration on the controller holds (indexes, proxies, certificates).
-  - A finished wheelhouse costs no network and no reading of its wheels. An interrupted
-    download goes on where it stopped.
+  - A finished wheelhouse costs no network and no reading of its wheels. After an interrupted
+    download only what is missing or damaged is fetched; a folder that was copied from another
+    controller needs no network at all.
+  - A wheel without digest in the lock is taken anew when another file of its name lies in one
+    of the folders in O(find_links).
 options:
   lock:
     description: The lock file.
@@ -91,25 +94,24 @@ import hashlib
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _stack, _wheelhouse
 
 
 def download(module: AnsibleModule, folder: Path, pins: list[_stack.Pin], tags: list[str]) -> None:
-    """Have pip download the pins that are not in the folder yet.
+    """Have pip download wheels.
 
     Args:
         module: Parameters `find_links` and `extra_index_urls`; fails it with pip's words.
         folder: The wheelhouse.
-        pins: The lock's pins.
+        pins: What to download.
         tags: pip's platform arguments.
     """
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), *tags]
-    # What an interrupted run brought is taken from the folder itself.
-    for place in (str(folder), *module.params["find_links"]):
+    for place in module.params["find_links"]:
         command += ["--find-links", place]
     for url in module.params["extra_index_urls"]:
         command += ["--extra-index-url", url]
@@ -139,7 +141,7 @@ def download(module: AnsibleModule, folder: Path, pins: list[_stack.Pin], tags: 
             )
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
@@ -166,14 +168,17 @@ def main() -> NoReturn:
     name = _wheelhouse.folder_name(lock.stem, hashlib.sha256(content).hexdigest(), tags)
     folder = Path(module.params["dest"], name)
 
-    wheels = _wheelhouse.read_manifest(folder)
+    local = _wheelhouse.local_digests(pins, module.params["find_links"])
+    wheels = _wheelhouse.read_manifest(folder, local)
     changed = wheels is None
     if wheels is None and not module.check_mode:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as guard:
             # Hosts of one play share a wheelhouse: the first downloads, the others find it done.
             fcntl.flock(guard, fcntl.LOCK_EX)
-            wheels = _wheelhouse.read_manifest(folder) or build(module, folder, pins, tags)
+            wheels = _wheelhouse.read_manifest(folder, local) or build(
+                module, folder, pins, tags, local
+            )
     result: dict[str, Any] = {"changed": changed, "path": str(folder), "wheels": wheels or []}
     hashes = {wheel["package"]: wheel["sha256"] for wheel in wheels or []}
     result["requirements"] = _wheelhouse.requirements(pins, hashes) if wheels else ""
@@ -181,7 +186,11 @@ def main() -> NoReturn:
 
 
 def build(
-    module: AnsibleModule, folder: Path, pins: list[_stack.Pin], tags: list[str]
+    module: AnsibleModule,
+    folder: Path,
+    pins: list[_stack.Pin],
+    tags: list[str],
+    local: dict[str, set[str]],
 ) -> list[dict[str, Any]]:
     """Download and check one wheelhouse.
 
@@ -190,12 +199,16 @@ def build(
         folder: The wheelhouse.
         pins: The lock's pins.
         tags: pip's platform arguments.
+        local: Digests of the wheels in folders of this machine.
 
     Returns:
         The wheels; the manifest is written.
     """
-    download(module, folder, pins, tags)
+    for name in _wheelhouse.unusable(folder, pins, local):
+        (folder / name).unlink()
     try:
+        found, _ = _wheelhouse.match_wheels(pins, (path.name for path in folder.glob("*.whl")))
+        download(module, folder, [pin for pin in pins if pin.name not in found], tags)
         found, spare = _wheelhouse.match_wheels(pins, (path.name for path in folder.glob("*.whl")))
         wheels = _wheelhouse.describe(folder, pins, found)
     except _wheelhouse.WheelhouseError as error:

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def run_as(
@@ -15,21 +19,41 @@ def run_as(
     Args:
         user: The account.
         command: Program and arguments.
-        environment: Variables beside a bare PATH, HOME and a UTF-8 locale.
+        environment: Variables beside a bare PATH, a UTF-8 locale, and HOME, which is a folder
+            that ends with the program: libraries such as flashinfer write there when imported.
 
     Returns:
-        The finished process; its exit status is not checked.
+        The finished process; its exit status is not checked. Without such a user, the right to
+        become it, or the program, nothing runs and the status is 1.
     """
-    variables = {"PATH": "/usr/bin:/bin", "HOME": "/", "LC_ALL": "C.UTF-8"}
-    variables.update({name: str(value) for name, value in environment.items()})
-    return subprocess.run(
-        ["/usr/sbin/runuser", "-u", user, "--", *command],
-        env=variables,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        return subprocess.CompletedProcess(command, 1, "", f"there is no user {user}")
+    identity: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        groups = os.getgrouplist(user, account.pw_gid)
+        identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups}
+    elif os.geteuid() != account.pw_uid:
+        return subprocess.CompletedProcess(command, 1, "", f"only root can become {user}")
+    with tempfile.TemporaryDirectory() as home:
+        if identity:
+            os.chown(home, account.pw_uid, account.pw_gid)
+        variables = {"PATH": "/usr/bin:/bin", "HOME": home, "LC_ALL": "C.UTF-8"}
+        variables.update({name: str(value) for name, value in environment.items()})
+        try:
+            return subprocess.run(
+                list(command),
+                env=variables,
+                cwd="/",
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                **identity,
+            )
+        except OSError as error:
+            return subprocess.CompletedProcess(command, 1, "", str(error))
 
 
 def last_line(text: str) -> str:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +67,29 @@ def parse_listeners(text: str) -> list[dict[str, Any]]:
 def _address(text: str) -> str:
     # The kernel prints 32-bit words in the machine's byte order: little endian here.
     words = [bytes.fromhex(text[i : i + 8])[::-1] for i in range(0, len(text), 8)]
-    content = b"".join(words)
-    if len(content) == 4:
-        return ".".join(str(byte) for byte in content)
-    if content[:12] == bytes(10) + b"\xff\xff":
-        return ".".join(str(byte) for byte in content[12:])
-    return ":".join(content[i : i + 2].hex() for i in range(0, 16, 2))
+    return _plain(ipaddress.ip_address(b"".join(words)))
+
+
+def _plain(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
 
 
 def covers(listener: str, wanted: str) -> bool:
-    """Whether a listener on one address keeps another process from binding the wanted one."""
-    everything = {"0.0.0.0", "0000:0000:0000:0000:0000:0000:0000:0000"}  # noqa: S104 - compared, not bound
-    return listener == wanted or listener in everything or wanted in ("0.0.0.0", "::")  # noqa: S104
+    """Whether a listener on one address keeps another process from binding the wanted one.
+
+    Args:
+        listener: An address as `parse_listeners` gives it.
+        wanted: An address in any spelling; a host name is only compared.
+
+    Returns:
+        True for the same address, and where either is all addresses (one of IPv6 takes IPv4 too,
+        unless the program asks otherwise).
+    """
+    with contextlib.suppress(ValueError):
+        wanted = _plain(ipaddress.ip_address(wanted))
+    everything = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+    return listener == wanted or bool({listener, wanted} & everything)
 
 
 def _owners(inodes: Iterable[str]) -> dict[str, int]:
@@ -85,20 +98,28 @@ def _owners(inodes: Iterable[str]) -> dict[str, int]:
     for process in Path("/proc").iterdir():
         if not process.name.isdigit() or len(found) == len(wanted):
             continue
-        try:
-            links = [str(entry.readlink()) for entry in (process / "fd").iterdir()]
-        except OSError:
-            continue
-        for link in links:
+        for link in _descriptors(process / "fd"):
             if link in wanted:
                 found[wanted[link]] = int(process.name)
     return found
 
 
+def _descriptors(folder: Path) -> Iterator[str]:
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return  # the process ended
+    for entry in entries:
+        # A busy process closes descriptors while they are read; the others still count.
+        with contextlib.suppress(OSError):
+            yield str(entry.readlink())
+
+
 def process_unit(cgroup: str) -> str:
     """The unit in /proc/PID/cgroup's content, empty without one."""
     for line in cgroup.splitlines():
-        for part in reversed(line.rpartition(":")[2].split("/")):
+        # Number, controllers and path; a path may hold colons of its own.
+        for part in reversed(line.split(":", 2)[-1].split("/")):
             if part.endswith((".service", ".scope")):
                 return part
     return ""

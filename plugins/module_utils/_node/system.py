@@ -54,20 +54,20 @@ def parse_meminfo(text: str) -> dict[str, int]:
 
 
 def parse_dpkg(text: str) -> dict[str, str]:
-    """Parse `dpkg-query -W -f='${db:Status-Abbrev}\\t${Package}\\t${Version}\\n'`.
+    r"""Parse `dpkg-query -W -f='${db:Status-Abbrev}\t${Package}\t${Version}\n'`.
 
     Args:
         text: Its output.
 
     Returns:
-        Installed package to version; packages that were removed but left their configuration
-        are not installed.
+        Installed package to version, held ones among them; packages that were removed but left
+        their configuration are not installed.
     """
     found = {}
     for line in text.splitlines():
         status, _, rest = line.partition("\t")
         name, _, version = rest.partition("\t")
-        if status.strip() == "ii":
+        if status[1:2] == "i":  # wanted state first (i, h for hold), then the state it is in
             found[name] = version
     return found
 

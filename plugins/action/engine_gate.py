@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides on the controller whether a started engine may stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ansible.errors import AnsibleActionFail
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
+    FAIL,
+    WARN,
+    gate_message,
+    known_answer,
+    overall,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import describe_engine
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import from_parameters
+from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_action import (
+    CONNECTION_SPEC,
+    EngineAction,
+    engine_address,
+)
+from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
+from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_run import GatePlan, GateRun
+from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+
+if TYPE_CHECKING:
+    from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Node
+
+_KNOWN_ANSWER_SPEC = {
+    "prompt": {"type": "str"},
+    "messages": {"type": "list", "elements": "dict"},
+    "max_tokens": {"type": "int", "default": 16},
+    "expect": {"type": "str"},
+    "matches": {"type": "str"},
+}
+
+
+class ActionModule(EngineAction):
+    """The action plugin; its parameters are documented in the module of the same name."""
+
+    spec: ClassVar[dict[str, dict[str, Any]]] = {
+        **CONNECTION_SPEC,
+        "model": {"type": "str"},
+        "known_answer": {"type": "dict", "options": _KNOWN_ANSWER_SPEC},
+        "speculative": {"type": "bool", "default": True},
+        "min_verify_steps": {"type": "int", "default": 40},
+        "accept_length_warn": {"type": "float", "default": 2.0},
+        "accept_length_fail": {"type": "float", "default": 1.2},
+        "request_timeout": {"type": "float", "default": 180.0},
+        "timeout": {"type": "float", "default": 600.0},
+        "quick": {"type": "bool", "default": False},
+        "remedies": {"type": "list", "elements": "dict", "default": []},
+    }
+
+    def look(self, node: Node, parameters: dict[str, Any], host: str) -> dict[str, Any]:
+        try:
+            remedies = from_parameters(parameters["remedies"])
+            plan = _plan(parameters)
+        except ValueError as error:
+            raise AnsibleActionFail(str(error)) from error
+        key = parameters["api_key"] or ""
+        address = engine_address(parameters["host"])
+        run = GateRun(
+            reader=UnitReader(node, parameters["unit"]),
+            http=EngineHTTP(node.http(), address, parameters["port"], key),
+            plan=plan,
+            say=lambda seconds, text: self.say(host, seconds, text, [key] if key else []),
+            remedies=remedies,
+        )
+        checks = run.run()
+        verdict = overall(checks)
+        length = run.measured.accept_length
+        found: dict[str, Any] = {
+            "verdict": verdict,
+            "checks": [check.as_dict() for check in checks],
+            "seconds": round(run.seconds, 1),
+            "accept_length": round(length, 3) if length is not None else None,
+            "verify_steps": run.measured.steps,
+            "engine": describe_engine(run.model_info),
+            "main_pid": run.first.main_pid if run.first else 0,
+            "invocation_id": run.first.invocation_id if run.first else "",
+            "msg": gate_message(host, checks),
+        }
+        if verdict == FAIL:
+            found["failed"] = True
+        elif verdict == WARN:
+            found["warnings"] = [found["msg"]]
+        return found
+
+
+def _plan(parameters: dict[str, Any]) -> GatePlan:
+    warn, fail = parameters["accept_length_warn"], parameters["accept_length_fail"]
+    if not 1.0 <= fail <= warn:
+        raise ValueError(
+            f"accept_length_fail ({fail}) must be at least 1.0, the length of a draft that never "
+            f"hits, and not above accept_length_warn ({warn})"
+        )
+    if parameters["min_verify_steps"] < 1:
+        raise ValueError(f"min_verify_steps must be at least 1: {parameters['min_verify_steps']}")
+    return GatePlan(
+        known_answer=known_answer(parameters["known_answer"]),
+        model=parameters["model"] or "",
+        speculative=parameters["speculative"],
+        min_verify_steps=parameters["min_verify_steps"],
+        warn_below=warn,
+        fail_below=fail,
+        request_timeout=parameters["request_timeout"],
+        timeout=parameters["timeout"],
+        quick=parameters["quick"],
+    )

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a started engine may stay: each check's verdict from what the engine answered."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
+    from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+_ORDER = (OK, WARN, FAIL)
+_HTTP_OK = 200
+_MAX_SHOWN = 120
+_FINISHED = ("stop", "length", "tool_calls")
+
+# Per request: draft tokens that were accepted, without the bonus token of each verify step.
+# 0.5.9 tokenizer_manager.py:1855 and 0.5.10.post1 :2899; then 0.5.12.post1 :3024 to 0.5.23 :4249.
+_ACCEPTED = ("spec_accept_token_num", "spec_num_correct_drafts")
+_VERIFIED = "spec_verify_ct"
+
+PROMPTS = (
+    "The capital of France is Paris. The capital of Italy is Rome. The capital of Spain is",
+    "def fibonacci(n):\n    if n < 2:\n        return n\n    return",
+    "Once upon a time, in a small village by the sea, there lived an old fisherman who",
+    '{"name": "Ada Lovelace", "born": 1815, "field": "mathematics"}\n{"name": "Alan Turing",',
+)
+"""What the accept length is measured on: plain prose, code, a tale, structured text."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check's verdict (`ok`, `warn`, `fail`) with what was measured against which limit."""
+
+    id: str
+    verdict: str
+    value: Any = None
+    limit: Any = None
+    evidence: str = ""
+    remedy: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The check as a task result carries it."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """The check in one line."""
+        limit = "" if self.limit is None else f" (limit {self.limit})"
+        value = "" if self.value is None else f" {self.value}{limit}"
+        evidence = f": {self.evidence}" if self.evidence else ""
+        return f"{self.verdict.upper()} {self.id}{value}{evidence}"
+
+
+@dataclass(frozen=True)
+class KnownAnswer:
+    """A request whose answer is known: `expect` is a part of the text, `matches` a pattern."""
+
+    prompt: str = ""
+    messages: tuple[Mapping[str, Any], ...] = ()
+    max_tokens: int = 16
+    expect: str = ""
+    matches: str = ""
+
+    @property
+    def wanted(self) -> str:
+        """What is expected, in words."""
+        return f"/{self.matches}/" if self.matches else repr(self.expect)
+
+    def holds(self, text: str) -> bool:
+        """Whether a text is the known answer."""
+        return re.search(self.matches, text) is not None if self.matches else self.expect in text
+
+
+def known_answer(value: Mapping[str, Any] | None) -> KnownAnswer | None:
+    """Read a task's `known_answer`; None when there is none.
+
+    Raises:
+        ValueError: not exactly one of prompt and messages, not exactly one of expect and matches,
+            or a pattern that does not compile.
+    """
+    if not value:
+        return None
+    if bool(value.get("prompt")) == bool(value.get("messages")):
+        raise ValueError("known_answer needs either `prompt` or `messages`")
+    if bool(value.get("expect")) == bool(value.get("matches")):
+        raise ValueError("known_answer needs either `expect` (a text) or `matches` (a pattern)")
+    pattern = value.get("matches") or ""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"known_answer.matches {pattern!r}: {error}") from None
+    return KnownAnswer(
+        prompt=value.get("prompt") or "",
+        messages=tuple(value.get("messages") or ()),
+        max_tokens=int(value.get("max_tokens") or 16),
+        expect=value.get("expect") or "",
+        matches=pattern,
+    )
+
+
+def explain(answer: Answer) -> str:
+    """An answer that is not what was hoped for, in a few words."""
+    if answer.error:
+        return answer.error
+    body = answer.body
+    if isinstance(body, dict):
+        error = body.get("error", body.get("message", body.get("detail", "")))
+        text = error.get("message", "") if isinstance(error, dict) else str(error)
+    else:
+        text = str(body or "")
+    return f"HTTP {answer.status}{' ' + shorten(text) if text else ''}"
+
+
+def shorten(text: str, limit: int = _MAX_SHOWN) -> str:
+    """A text on one line and not longer than `limit`."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def judge_unit(state: UnitState, first: UnitState | None = None) -> Check:
+    """The unit is active, and where `first` is given still the same start."""
+    value = f"{state.active} ({state.sub})"
+    if not state.running or state.active != "active":
+        return Check("unit", FAIL, value, "active", f"{state.name}, result {state.result}")
+    if first is not None and state.invocation_id != first.invocation_id:
+        return Check(
+            "unit",
+            FAIL,
+            "restarted",
+            "the same start",
+            f"main process {first.main_pid} before the checks, {state.main_pid} after",
+            f"the engine died under the checks: `journalctl -u {state.name}` says why",
+        )
+    return Check("unit", OK, value, evidence=f"main process {state.main_pid}")
+
+
+def judge_model_info(answer: Answer) -> Check:
+    """`/model_info` answers and the engine generates text."""
+    body = answer.body if isinstance(answer.body, dict) else {}
+    if answer.unauthorized:
+        return Check(
+            "model_info",
+            FAIL,
+            answer.status,
+            _HTTP_OK,
+            explain(answer),
+            "the API key given here is not the one the engine was started with",
+        )
+    if answer.status != _HTTP_OK or not body:
+        return Check(
+            "model_info",
+            FAIL,
+            answer.status or None,
+            _HTTP_OK,
+            explain(answer),
+            "compare host and port with the engine's arguments"
+            if answer.refused
+            else "the engine's HTTP server is not in order: read its journal",
+        )
+    if body.get("is_generation") is False:
+        return Check(
+            "model_info",
+            FAIL,
+            "embedding model",
+            "generation model",
+            f"model_path {body.get('model_path')}",
+            "the wrong model is being served: correct the engine's model path",
+        )
+    architectures = ", ".join(body.get("architectures") or ["?"])
+    return Check("model_info", OK, evidence=f"{architectures} from {body.get('model_path')}")
+
+
+def judge_readiness(path: str, answer: Answer, seconds: float) -> Check:
+    """`/ready` or `/health` answers 200."""
+    took = f"{path} after {seconds:.1f} s"
+    if answer.status == _HTTP_OK:
+        return Check("readiness", OK, evidence=took)
+    return Check(
+        "readiness",
+        FAIL,
+        answer.status or None,
+        _HTTP_OK,
+        f"{took}: {explain(answer)}",
+        "nothing came out of the engine for 20 s: it hangs, or a very long prompt keeps it busy; "
+        "look at its journal and at the running requests",
+    )
+
+
+def completion_text(answer: Answer) -> str | None:
+    """The text of a `/generate` or chat answer, or None when it is neither."""
+    body = answer.body
+    if not isinstance(body, dict):
+        return None
+    if isinstance(body.get("text"), str):
+        return str(body["text"])
+    try:
+        message = body["choices"][0]["message"]
+        # With a reasoning parser a short answer may never leave the reasoning.
+        return (message.get("reasoning_content") or "") + (message.get("content") or "")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return None
+
+
+def completion_tokens(answer: Answer) -> int:
+    """How many tokens the engine says it made."""
+    body = answer.body if isinstance(answer.body, dict) else {}
+    usage = body.get("usage") or body.get("meta_info") or {}
+    count = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    return count if isinstance(count, int) else 0
+
+
+def finish_reason(answer: Answer) -> str:
+    """Why the generation ended ("stop", "length", ...), or an empty string."""
+    body = answer.body if isinstance(answer.body, dict) else {}
+    try:
+        reason = body["choices"][0]["finish_reason"]
+    except (KeyError, IndexError, TypeError):
+        meta = body.get("meta_info")
+        reason = meta.get("finish_reason") if isinstance(meta, dict) else None
+    if isinstance(reason, dict):
+        reason = reason.get("type")
+    return reason if isinstance(reason, str) else ""
+
+
+def judge_completion(answer: Answer, seconds: float, wanted: KnownAnswer | None = None) -> Check:
+    """A real completion came back, and is the known answer where there is one."""
+    name = "known_answer" if wanted else "completion"
+    text = completion_text(answer)
+    if answer.status != _HTTP_OK or text is None:
+        return Check(
+            name,
+            FAIL,
+            answer.status or None,
+            _HTTP_OK,
+            explain(answer),
+            "the engine is up but does not generate: its journal has the reason",
+        )
+    tokens, reason = completion_tokens(answer), finish_reason(answer)
+    what = f"{tokens} tokens in {seconds:.1f} s, finish reason {reason or 'absent'}"
+    if tokens < 1 or reason not in _FINISHED:
+        return Check(
+            name,
+            FAIL,
+            f"{tokens} tokens",
+            "at least 1",
+            what,
+            "the engine ends requests without generating: read its journal",
+        )
+    if wanted is not None and not wanted.holds(text):
+        return Check(
+            name,
+            FAIL,
+            repr(shorten(text)),
+            wanted.wanted,
+            what,
+            "generation is broken though the engine is healthy: a wrong or damaged model, or "
+            "kernels that compute wrong results on this card",
+        )
+    return Check(name, OK, repr(shorten(text, 40)), wanted.wanted if wanted else None, what)
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """Sums over requests: draft tokens accepted and verify steps; `reported` counts requests."""
+
+    accepted: int = 0
+    steps: int = 0
+    tokens: int = 0
+    requests: int = 0
+    reported: int = 0
+
+    @property
+    def accept_length(self) -> float | None:
+        """Tokens per verify step, bonus token included, or None without a verify step.
+
+        The engine's own `spec_accept_length` divides all completion tokens by the steps, the
+        first one from the prefill included: 1.14 where not one draft token was accepted.
+        """
+        return 1 + self.accepted / self.steps if self.steps else None
+
+
+def speculation(answers: Iterable[Answer]) -> Speculation:
+    """Add up what `/generate` answers say about speculation in their `meta_info`."""
+    accepted = steps = tokens = requests = reported = 0
+    for answer in answers:
+        body = answer.body if isinstance(answer.body, dict) else {}
+        meta = body.get("meta_info")
+        if not isinstance(meta, dict):
+            continue
+        requests += 1
+        tokens += completion_tokens(answer)
+        drafts = next((meta[name] for name in _ACCEPTED if name in meta), None)
+        if drafts is None or not meta.get(_VERIFIED):
+            continue
+        reported += 1
+        accepted += int(drafts)
+        steps += int(meta[_VERIFIED])
+    return Speculation(accepted, steps, tokens, requests, reported)
+
+
+def next_length(so_far: Speculation, min_steps: int, longest: int = 128) -> int:
+    """How many tokens to ask for next, so that the wanted verify steps are soon reached."""
+    missing = max(1, min_steps - so_far.steps)
+    length = so_far.accept_length or 1.0
+    return max(8, min(longest, round(missing * length) + 1))
+
+
+def judge_accept_length(
+    measured: Speculation, *, min_steps: int, warn: float, fail: float, problem: str = ""
+) -> Check:
+    """The accept length is above its floors, over enough verify steps to mean something.
+
+    Args:
+        measured: the sums over all requests.
+        min_steps: verify steps below which a figure is not trusted.
+        warn: floor below which the check warns.
+        fail: floor below which it fails.
+        problem: why no more requests were made, where something went wrong.
+    """
+    length = measured.accept_length
+    if length is None:
+        return Check(
+            "accept_length",
+            FAIL,
+            "absent",
+            fail,
+            problem
+            or f"{measured.requests} requests, {measured.tokens} tokens, no speculation figures",
+            "speculation is off: check the engine's speculative arguments and its journal",
+        )
+    value = round(length, 2)
+    evidence = (
+        f"{measured.accepted} draft tokens accepted in {measured.steps} verify steps "
+        f"({measured.requests} requests)"
+    )
+    if measured.steps < min_steps:
+        return Check(
+            "accept_length",
+            WARN,
+            value,
+            fail,
+            f"only {evidence}, {min_steps} are wanted" + (f"; {problem}" if problem else ""),
+            "give the check more time, or lower min_verify_steps on a slow node",
+        )
+    if length < fail:
+        return Check(
+            "accept_length",
+            FAIL,
+            value,
+            fail,
+            evidence,
+            "the draft does not predict this target: check the pairing of draft and target "
+            "(revision, auxiliary layers) and the algorithm (EAGLE3 for an EAGLE-3 draft)",
+        )
+    if length < warn:
+        return Check(
+            "accept_length",
+            WARN,
+            value,
+            warn,
+            evidence,
+            "the draft predicts little: speculation may cost more than it gains; measure both",
+        )
+    return Check("accept_length", OK, value, fail, evidence)
+
+
+def overall(checks: Sequence[Check]) -> str:
+    """The worst verdict; no check at all is a failure."""
+    return max((check.verdict for check in checks), key=_ORDER.index, default=FAIL)
+
+
+def gate_message(host: str, checks: Sequence[Check]) -> str:
+    """What failed, the evidence and the remedy; a line or two for each check that is not ok."""
+    bad = [check for check in checks if check.verdict != OK]
+    if not bad:
+        return f"{host}: all {len(checks)} checks passed"
+    lines = [f"{host}: the gate's verdict is {overall(checks)}; {len(checks)} checks made."]
+    for check in bad:
+        lines.append(str(check))
+        if check.remedy:
+            lines.append(f"Remedy: {check.remedy}")
+    return "\n".join(lines)

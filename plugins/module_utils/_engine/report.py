@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The few lines an operator reads when an engine does not come up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import Cause
+    from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
+
+
+def dead_message(host: str, reason: str, elapsed: float, cause: Cause, phase: str) -> str:
+    """What happened, why, and what to do, for a unit that died."""
+    lines = [
+        f"{host}: the engine failed after {elapsed:.0f} s: {reason}. Last phase: {phase}.",
+        f"Cause: {cause}",
+    ]
+    if cause.remedy:
+        lines.append(f"Remedy: {cause.remedy}")
+    lines += [f"Evidence: {line}" for line in cause.evidence]
+    return "\n".join(lines)
+
+
+def unauthorized_message(host: str, where: str) -> str:
+    """The engine runs but does not take the key."""
+    return (
+        f"{host}: the engine on {where} answers 401 to /model_info: the API key given here is not "
+        "the one it was started with.\n"
+        "Remedy: compare the inventory's API key with the credential of the unit; a changed key "
+        "needs a restart of the engine."
+    )
+
+
+def timeout_message(
+    host: str, elapsed: float, phase: str, waiting_for: str, unit: UnitState
+) -> str:
+    """The time is up and the engine is neither ready nor dead."""
+    return (
+        f"{host}: the engine is not ready after {elapsed:.0f} s; last phase: {phase}.\n"
+        f"Evidence: {unit.name} is {unit.active} ({unit.sub}), main process {unit.main_pid}; "
+        f"{waiting_for}.\n"
+        f"Remedy: it was left running. If it only needs longer, raise the timeout; "
+        f"`journalctl -u {unit.name} -f` on the node shows what it does."
+    )

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Python source file: its syntax tree, and the way back from a node to its bytes."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import re
+import sys
+import tokenize
+import warnings
+from dataclasses import dataclass
+
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import SourceError
+
+# The largest source of SGLang 0.5.23 has 282 156 bytes (managers/scheduler.py). A syntax tree
+# takes some hundred times the size of its text, so this also bounds the memory of a run.
+MAX_BYTES = 2 * 1024 * 1024
+
+# Far more than two lines of a source ever have.
+_HEAD_BYTES = 64 * 1024
+
+_TERMINATOR = re.compile(rb"\r\n|\r|\n")
+_STATEFUL = ("iso2022", "hz", "utf_7", "utf-7", "utf_16", "utf-16", "utf_32", "utf-32")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One parsed file.
+
+    Attributes:
+        path: path inside the release, for messages.
+        data: the bytes as they are on disk.
+        encoding: codec of the text behind the byte order mark.
+        tree: the syntax tree.
+        starts: byte offset of each physical line.
+        ends: byte offset of each line's end, its terminator excluded.
+    """
+
+    path: str
+    data: bytes
+    encoding: str
+    tree: ast.Module
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def offset(self, line: int, column: int) -> int:
+        """Byte offset of a tree position (line from 1, column in UTF-8 bytes from 0)."""
+        start = self.starts[line - 1]
+        if self.encoding == "utf-8":
+            return start + column
+        text = self.data[start : self.ends[line - 1]].decode(self.encoding)
+        prefix = text.encode("utf-8")[:column].decode("utf-8")
+        return start + len(prefix.encode(self.encoding))
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """Byte range of a node."""
+        end_line = node.end_lineno if node.end_lineno is not None else node.lineno
+        end_column = node.end_col_offset if node.end_col_offset is not None else node.col_offset
+        return self.offset(node.lineno, node.col_offset), self.offset(end_line, end_column)
+
+    def code(self, node: ast.expr | ast.stmt) -> bytes:
+        """The bytes of a node as written."""
+        start, end = self.span(node)
+        return self.data[start:end]
+
+    def line(self, number: int) -> bytes:
+        """A physical line (from 1) without its terminator."""
+        return self.data[self.starts[number - 1] : self.ends[number - 1]]
+
+    def line_of(self, offset: int) -> int:
+        """Number (from 1) of the physical line that holds a byte offset."""
+        low, high = 0, len(self.starts) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.starts[middle] <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        return low + 1
+
+    def newline(self, number: int) -> bytes:
+        """The terminator used at a line; that of the first line where it has none of its own."""
+        for index in (number - 1, 0):
+            following = self.starts[index + 1] if index + 1 < len(self.starts) else len(self.data)
+            if following > self.ends[index]:
+                return self.data[self.ends[index] : following]
+        return b"\n"
+
+    def encode(self, text: str) -> bytes:
+        """Encode new text in the file's own encoding.
+
+        Raises:
+            SourceError: the encoding has no such character.
+        """
+        try:
+            return text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise SourceError(
+                f"{self.path}: the new text does not fit the file's encoding {self.encoding}",
+                f"write the value in plain ASCII ({error.reason})",
+            ) from error
+
+    def at(self, node: ast.AST) -> str:
+        """``file:line`` of a node, for evidence."""
+        return f"{self.path}:{getattr(node, 'lineno', 1)}"
+
+
+def split_lines(data: bytes, start: int = 0) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Offsets of the lines' starts and ends, by the three terminators that Python knows."""
+    starts, ends = [start], []
+    for match in _TERMINATOR.finditer(data, start):
+        ends.append(match.start())
+        starts.append(match.end())
+    ends.append(len(data))
+    return tuple(starts), tuple(ends)
+
+
+def decode(path: str, data: bytes) -> tuple[str, str, int]:
+    """Read a source's bytes the way Python does.
+
+    Returns:
+        The text without byte order mark, its codec, and the length of the mark in bytes.
+
+    Raises:
+        SourceError: too large, an unknown or unsuitable codec, or bytes that are not of it.
+    """
+    if len(data) > MAX_BYTES:
+        raise SourceError(
+            f"{path}: {len(data)} bytes, more than the {MAX_BYTES} that a source may have",
+            "look at what stands there: no SGLang release has such a file",
+        )
+    mark = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+    try:
+        encoding = _declared(data)
+        text = data[mark:].decode(encoding)
+    except (SyntaxError, LookupError) as error:
+        raise SourceError(f"{path}: its encoding declaration is wrong: {error}") from error
+    except UnicodeDecodeError as error:
+        position = error.start + (mark if len(error.object) < len(data) else 0)
+        line = len(_TERMINATOR.findall(data, 0, position)) + 1
+        raise SourceError(
+            f"{path}:{line}: byte 0x{data[position]:02x} is not {error.encoding}",
+            "reinstall the release: the file is damaged",
+        ) from error
+    if encoding.startswith(_STATEFUL) or text.encode(encoding) != data[mark:]:
+        raise SourceError(f"{path}: encoding {encoding} cannot be edited byte for byte")
+    return text, encoding, mark
+
+
+def _declared(data: bytes) -> str:
+    """The codec that a source declares in its first two lines; UTF-8 without a declaration."""
+    lines = iter(_TERMINATOR.split(data[:_HEAD_BYTES], maxsplit=2)[:2])
+    try:
+        found = tokenize.detect_encoding(lambda: next(lines, b"") + b"\n")[0]
+    except SyntaxError:
+        data.decode("utf-8")  # says which byte, where the bytes are the problem
+        raise
+    name = codecs.lookup(found).name
+    return "utf-8" if name == "utf-8-sig" else name
+
+
+def parse(path: str, data: bytes) -> Source:
+    """Parse a source file.
+
+    Raises:
+        SourceError: it cannot be decoded, or is not Python for the interpreter that runs this.
+    """
+    text, encoding, mark = decode(path, data)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text, filename=path)
+    except SyntaxError as error:
+        raise SourceError(
+            f"{path}:{error.lineno or 1}: not valid for Python "
+            f"{sys.version_info.major}.{sys.version_info.minor}: {error.msg}",
+            "reinstall the release, or run this with the Python that the release asks for",
+        ) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SourceError(
+            f"{path}: cannot be parsed: {error or type(error).__name__}",
+            "reinstall the release: no SGLang source has this shape",
+        ) from error
+    starts, ends = split_lines(data, mark)
+    return Source(path, data, encoding, tree, starts, ends)
+
+
+def check_compiles(path: str, data: bytes) -> None:
+    """Compile the bytes as Python would load them.
+
+    Raises:
+        SourceError: they do not compile.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(data, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SourceError(f"{path}: does not compile after the edit: {error}") from error

@@ -1,0 +1,188 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Documentation of the action plugin of the same name, which does the work on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: engine_gate
+short_description: Decide whether a started engine may stay
+description:
+  - Makes real requests to the engine, over one SSH connection of its own to the node's loopback,
+    and gives each check a verdict of its own; a green C(/health) alone never passes.
+  - Checks the unit, C(/model_info), readiness, a real completion (the known answer where there is
+    one), and the accept length of speculative decoding.
+  - "The accept length is 1 + accepted draft tokens / verify steps, added up over as many requests
+    as it takes to reach O(min_verify_steps). Figures that are absent are a failure, not a value."
+  - The task fails when a check fails, and warns when one warns.
+options:
+  unit:
+    description: The engine's systemd unit.
+    type: str
+    default: sglang.service
+  host:
+    description: The address that the engine binds on its node.
+    type: str
+    default: 127.0.0.1
+  port:
+    description: The port that the engine listens on.
+    type: int
+    default: 30000
+  api_key:
+    description: The engine's API key, where it has one.
+    type: str
+  model:
+    description: The served model name; asked of the engine when not given.
+    type: str
+  known_answer:
+    description: A request whose answer is known; sampled at temperature 0.
+    type: dict
+    suboptions:
+      prompt:
+        description: A plain text for C(/generate). Either this or O(known_answer.messages).
+        type: str
+      messages:
+        description: Messages for C(/v1/chat/completions).
+        type: list
+        elements: dict
+      max_tokens:
+        description: How many tokens to generate at most.
+        type: int
+        default: 16
+      expect:
+        description: A text that the answer contains. Either this or O(known_answer.matches).
+        type: str
+      matches:
+        description: A regular expression that is found in the answer.
+        type: str
+  speculative:
+    description: Whether the engine runs with speculative decoding.
+    type: bool
+    default: true
+  min_verify_steps:
+    description: Verify steps below which an accept length is not trusted.
+    type: int
+    default: 40
+  accept_length_warn:
+    description: Accept length below which the gate warns.
+    type: float
+    default: 2.0
+  accept_length_fail:
+    description: Accept length below which the gate fails.
+    type: float
+    default: 1.2
+  request_timeout:
+    description:
+      - Seconds for one request. The first one may compile kernels for more than a minute.
+    type: float
+    default: 180
+  timeout:
+    description: Seconds after which no further request is made for the accept length.
+    type: float
+    default: 600
+  quick:
+    description:
+      - For a re-run without differences; unit, C(/model_info), readiness and one short completion.
+    type: bool
+    default: false
+  remedies:
+    description:
+      - What to tell the operator for a cause that matches, before the built-in table is asked.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      pattern:
+        description: A regular expression, searched in the cause.
+        type: str
+        required: true
+      remedy:
+        description: What to do about it.
+        type: str
+        required: true
+attributes:
+  check_mode:
+    support: full
+    description: The engine is not asked in check mode; the task is skipped and says so.
+notes:
+  - Needs C(paramiko) and C(requests) on the controller, systemd 248 or newer on the node.
+seealso:
+  - module: sm120.sglang.wait_engine_ready
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Prove that the engine serves
+  sm120.sglang.engine_gate:
+    api_key: "{{ engine_api_key }}"
+    known_answer:
+      messages:
+        - role: user
+          content: "Reply with one word: what is the capital of France?"
+      max_tokens: 64
+      matches: Paris
+  become: true
+
+- name: Look again, briefly
+  sm120.sglang.engine_gate:
+    api_key: "{{ engine_api_key }}"
+    quick: true
+  become: true
+"""
+
+RETURN = r"""
+verdict:
+  description: The worst verdict of all checks (ok, warn, fail).
+  returned: always
+  type: str
+checks:
+  description: Every check that was made, in order.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    id:
+      description: unit, model_info, readiness, completion or known_answer, accept_length.
+      type: str
+    verdict:
+      description: ok, warn or fail.
+      type: str
+    value:
+      description: What was measured.
+      type: raw
+    limit:
+      description: What it was measured against.
+      type: raw
+    evidence:
+      description: The numbers behind it.
+      type: str
+    remedy:
+      description: What to do about it, empty when nothing is to be done.
+      type: str
+accept_length:
+  description: Tokens per verify step, bonus token included; null when not measured.
+  returned: always
+  type: float
+  sample: 2.71
+verify_steps:
+  description: Verify steps behind the accept length.
+  returned: always
+  type: int
+seconds:
+  description: Seconds that the gate took.
+  returned: always
+  type: float
+engine:
+  description: What C(/model_info) says about the model; never its secrets.
+  returned: always
+  type: dict
+main_pid:
+  description: The engine's main process.
+  returned: always
+  type: int
+invocation_id:
+  description: systemd's identifier of this start.
+  returned: always
+  type: str
+"""

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engine's action plugins share: parameters, the way to the node, and clean results."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import redact
+from ansible_collections.sm120.sglang.plugins.plugin_utils._channel import SshNode
+from ansible_collections.sm120.sglang.plugins.plugin_utils._node import (
+    Become,
+    LocalNode,
+    Node,
+    NodeError,
+)
+from ansible_collections.sm120.sglang.plugins.plugin_utils._ssh_settings import (
+    SshSettingsError,
+    resolve,
+    ssh_arguments,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONNECTION_SPEC: dict[str, dict[str, Any]] = {
+    "unit": {"type": "str", "default": "sglang.service"},
+    "host": {"type": "str", "default": "127.0.0.1"},
+    "port": {"type": "int", "default": 30000},
+    "api_key": {"type": "str", "no_log": True},
+}
+"""Parameters that name an engine on its node."""
+
+_SSH_OPTIONS = (
+    "ssh_args",
+    "ssh_common_args",
+    "ssh_extra_args",
+    "port",
+    "remote_user",
+    "private_key_file",
+    "timeout",
+)
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a wildcard bind answers
+_ROOT = "root"
+
+
+class EngineAction(ActionBase):  # type: ignore[misc]
+    """Base of the action plugins that look at an engine from the controller."""
+
+    _supports_check_mode = True
+    _supports_diff = False
+    _requires_connection = False  # it makes its own
+
+    spec: ClassVar[dict[str, dict[str, Any]]] = {}
+    """The argument specification; a plugin sets its own."""
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Validate, connect, look, and answer without secrets."""
+        result: dict[str, Any] = super().run(tmp, task_vars) or {}
+        _validation, parameters = self.validate_argument_spec(argument_spec=self.spec)
+        secrets = [parameters["api_key"]] if parameters.get("api_key") else []
+        host = (task_vars or {}).get("inventory_hostname", "?")
+        if self._task.check_mode:
+            result.update(
+                changed=False,
+                skipped=True,
+                msg=f"check mode: the engine on {host} is not asked, since nothing was started",
+            )
+            return result
+        try:
+            with self._node() as node:
+                found = self.look(node, parameters, host)
+        except (NodeError, SshSettingsError) as error:
+            found = {"failed": True, "msg": f"{host}: {error}"}
+        result.update(changed=False, **found)
+        return {key: _clean(value, secrets) for key, value in result.items()}
+
+    def look(self, node: Node, parameters: dict[str, Any], host: str) -> dict[str, Any]:
+        """Do the plugin's work; returns the result's fields."""
+        raise NotImplementedError
+
+    def say(self, host: str, seconds: float, text: str, secrets: list[str]) -> None:
+        """Print one line of progress at once."""
+        Display().display(redact(f"[{host}] {seconds:5.0f}s  {text}", secrets))
+
+    @contextmanager
+    def _node(self) -> Iterator[Node]:
+        node = self._connect()
+        try:
+            yield node
+        finally:
+            node.close()
+
+    def _connect(self) -> Node:
+        connection = self._connection
+        name = connection.transport
+        if name == "local":
+            return LocalNode(self._become(connection, None))
+        if name != "ssh":
+            raise AnsibleActionFail(
+                f"connection {name!r} is not supported: use ssh, or local for the controller itself"
+            )
+        options = {option: connection.get_option(option) for option in _SSH_OPTIONS}
+        settings = resolve(
+            connection.get_option("ssh_executable") or "ssh",
+            ssh_arguments(options),
+            connection.get_option("host") or self._play_context.remote_addr,
+        )
+        return SshNode(
+            settings,
+            become=self._become(connection, settings.user),
+            password=connection.get_option("password") or "",
+            passphrase=_option(connection, "private_key_passphrase"),
+        )
+
+    def _become(self, connection: Any, user: str | None) -> Become | None:
+        """How the task becomes root, or None when it does not, or is root already."""
+        plugin = connection.become
+        if plugin is None or user == _ROOT:
+            return None
+        if plugin.name.rsplit(".", 1)[-1] != "sudo":
+            raise AnsibleActionFail(
+                f"become_method {plugin.name!r} is not supported here: use sudo, or a user who "
+                "may read the journal (group systemd-journal) without become"
+            )
+        executable = plugin.get_option("become_exe") or "sudo"
+        return Become(executable, plugin.get_option("become_pass") or "")
+
+
+def engine_address(host: str) -> str:
+    """Where an engine that binds `host` answers on its node."""
+    return _EVERYWHERE.get(host, host)
+
+
+def _option(connection: Any, name: str) -> str:
+    """An option that the oldest supported connection plugin may lack."""
+    try:
+        return connection.get_option(name) or ""
+    except KeyError:
+        return ""
+
+
+def _clean(value: Any, secrets: list[str]) -> Any:
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, dict):
+        return {key: _clean(item, secrets) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(item, secrets) for item in value]
+    return value

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the gate's requests, one after the other, and hands their answers to the judges."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import find_cause
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
+    FAIL,
+    PROMPTS,
+    Check,
+    KnownAnswer,
+    Speculation,
+    explain,
+    judge_accept_length,
+    judge_completion,
+    judge_model_info,
+    judge_readiness,
+    judge_unit,
+    next_length,
+    speculation,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import (
+    Answer,
+    Ask,
+    Readiness,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import Signature
+    from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
+    from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
+    from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+
+_MAX_REQUESTS = 32
+_SHORT = 8
+_QUESTION = ({"role": "user", "content": "Reply with one word: what is the capital of France?"},)
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """What the gate checks and within which limits; times in seconds."""
+
+    known_answer: KnownAnswer | None = None
+    model: str = ""
+    speculative: bool = True
+    min_verify_steps: int = 40
+    warn_below: float = 2.0
+    fail_below: float = 1.2
+    request_timeout: float = 180.0
+    timeout: float = 600.0
+    quick: bool = False
+    prompts: Sequence[str] = PROMPTS
+
+
+@dataclass
+class GateRun:
+    """One run of the gate over one engine."""
+
+    reader: UnitReader
+    http: EngineHTTP
+    plan: GatePlan
+    say: Callable[[float, str], None]
+    remedies: Sequence[Signature] = ()
+    checks: list[Check] = field(default_factory=list)
+    measured: Speculation = field(default_factory=Speculation)
+    first: UnitState | None = None
+    model_info: dict[str, Any] = field(default_factory=dict)
+    _begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Time since the run began."""
+        return time.monotonic() - self._begun
+
+    def run(self) -> list[Check]:
+        """Make the checks; later ones are left out once the engine cannot answer them.
+
+        Raises:
+            NodeError: the node cannot be asked.
+        """
+        self.first = self.reader.state()
+        alive = (
+            self._add(self._explained(judge_unit(self.first), self.first))
+            and self._model_info()
+            and self._readiness()
+            and self._completion()
+        )
+        if alive and self.plan.speculative and not self.plan.quick:
+            self._accept_length()
+        if not self.plan.quick or not alive:
+            self._still_alive()
+        return self.checks
+
+    def _add(self, check: Check) -> bool:
+        self.checks.append(check)
+        self.say(self.seconds, str(check))
+        return check.verdict != FAIL
+
+    def _model_info(self) -> bool:
+        ask = Ask.MODEL_INFO
+        answer = self.http.get(ask.value, ask.timeout)
+        self.model_info = answer.body if isinstance(answer.body, dict) else {}
+        return self._add(judge_model_info(answer))
+
+    def _readiness(self) -> bool:
+        readiness = Readiness(model_info=self.model_info)
+        while True:
+            ask, _when = readiness.next(time.monotonic())
+            begun = time.monotonic()
+            answer = self.http.get(ask.value, ask.timeout)
+            took = time.monotonic() - begun
+            readiness.answered(ask, answer)
+            if ask is Ask.READY and not readiness.has_ready:
+                continue  # an older release: /health it is
+            return self._add(judge_readiness(ask.value, answer, took))
+
+    def _completion(self) -> bool:
+        """Returns whether the engine answers at all; a wrong answer is no reason to stop."""
+        wanted = self.plan.known_answer
+        begun = time.monotonic()
+        if wanted is None:
+            answer = self._chat(_QUESTION, _SHORT)
+        elif wanted.prompt:
+            answer = self._generate(wanted.prompt, wanted.max_tokens, ignore_eos=False)
+        else:
+            answer = self._chat(wanted.messages, wanted.max_tokens)
+        self._add(judge_completion(answer, time.monotonic() - begun, wanted))
+        return answer.status != 0
+
+    def _accept_length(self) -> None:
+        plan = self.plan
+        answers: list[Answer] = []
+        problem = ""
+        for number in range(_MAX_REQUESTS):
+            left = plan.timeout - self.seconds
+            if left <= 0:
+                problem = f"{plan.timeout:g} s are over"
+                break
+            length = next_length(self.measured, plan.min_verify_steps)
+            prompt = plan.prompts[number % len(plan.prompts)]
+            answer = self._generate(prompt, length, ignore_eos=True, limit=left)
+            if not isinstance(answer.body, dict) or "meta_info" not in answer.body:
+                problem = explain(answer)
+                break
+            answers.append(answer)
+            self.measured = speculation(answers)
+            if self.measured.steps >= plan.min_verify_steps or not self.measured.reported:
+                break
+        self._add(
+            judge_accept_length(
+                self.measured,
+                min_steps=plan.min_verify_steps,
+                warn=plan.warn_below,
+                fail=plan.fail_below,
+                problem=problem,
+            )
+        )
+
+    def _still_alive(self) -> None:
+        """The unit survived its checks; the first unit check is replaced by the final one."""
+        state = self.reader.state()
+        check = self._explained(judge_unit(state, self.first), state)
+        if check != self.checks[0]:
+            self.checks[0] = check
+            self.say(self.seconds, str(check))
+
+    def _explained(self, check: Check, state: UnitState) -> Check:
+        """A dead unit's check with the cause from its journal."""
+        if check.verdict != FAIL:
+            return check
+        died = self.first.invocation_id if self.first is not None else state.invocation_id
+        lines = self.reader.journal(died) if died else []
+        same = state if state.invocation_id == died else None
+        cause = find_cause(lines, same, self.remedies)
+        return replace(
+            check,
+            evidence=f"{check.evidence}; cause: {cause}",
+            remedy=cause.remedy or check.remedy,
+        )
+
+    def _chat(self, messages: Sequence[Any], length: int) -> Answer:
+        body = {
+            "model": self.plan.model or self._served_name(),
+            "messages": list(messages),
+            "max_tokens": length,
+            "temperature": 0,
+        }
+        return self.http.post("/v1/chat/completions", body, self.plan.request_timeout)
+
+    def _generate(
+        self, prompt: str, length: int, *, ignore_eos: bool, limit: float = float("inf")
+    ) -> Answer:
+        body = {
+            "text": prompt,
+            "sampling_params": {
+                "temperature": 0,
+                "max_new_tokens": length,
+                "ignore_eos": ignore_eos,
+            },
+        }
+        return self.http.post("/generate", body, min(self.plan.request_timeout, limit))
+
+    def _served_name(self) -> str:
+        # /model_info names it from about 0.5.20; before that the path serves as the name.
+        name = self.model_info.get("served_model_name") or self.model_info.get("model_path")
+        return name if isinstance(name, str) else "default"

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watches one start of the engine: unit, journal and HTTP server at once, until it is decided."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import (
+    Cause,
+    find_cause,
+    hopeless,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import (
+    Line,
+    PhaseTracker,
+    Progress,
+    parse_line,
+    parse_lines,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import (
+    Answer,
+    Ask,
+    Readiness,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import (
+    PROPERTIES,
+    UnitState,
+    died,
+    parse_show,
+)
+from ansible_collections.sm120.sglang.plugins.plugin_utils._node import NodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import Signature
+    from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
+    from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Follow, Node
+
+_COMMAND_TIMEOUT = 15.0
+_UNIT_INTERVAL = 1.0
+_DETAIL_INTERVAL = 5.0
+_JOURNAL_LINES = 5000
+"""Enough for a start with many ranks; an engine that has served for weeks has far more."""
+
+
+@dataclass
+class Outcome:
+    """How a watch ended: `verdict` is ready, dead, unauthorized or timeout."""
+
+    verdict: str
+    unit: UnitState
+    readiness: Readiness
+    tracker: PhaseTracker
+    elapsed: float
+    cause: Cause | None = None
+    reason: str = ""
+    already: bool = False
+    seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+class UnitReader:
+    """Reads a unit's state and journal on a node."""
+
+    def __init__(self, node: Node, unit: str) -> None:
+        self._node = node
+        self._unit = unit
+
+    def state(self) -> UnitState:
+        """The unit now; raises NodeError when systemd does not answer."""
+        command = ["systemctl", "show", "--timestamp=unix", "-p", ",".join(PROPERTIES), self._unit]
+        done = self._node.run(command, timeout=_COMMAND_TIMEOUT)
+        try:
+            return parse_show(self._unit, done.out)
+        except ValueError as error:
+            raise NodeError(
+                f"{error}; {done.err.strip() or f'exit status {done.status}'}"
+            ) from None
+
+    def journal(self, invocation: str) -> list[Line]:
+        """Everything that one invocation left in the journal, up to a limit."""
+        # What the dead processes wrote may still be on its way into the journal.
+        self._node.run(["journalctl", "--sync"], timeout=_COMMAND_TIMEOUT, root=True)
+        done = self._node.run(
+            ["journalctl", *_selection(invocation)], timeout=_COMMAND_TIMEOUT, root=True
+        )
+        return parse_lines(done.out.splitlines())
+
+    def follow(self, invocation: str) -> Follow:
+        """Follow the journal of one invocation."""
+        return self._node.follow(["journalctl", "-f", *_selection(invocation)], root=True)
+
+
+def _selection(invocation: str) -> list[str]:
+    """By invocation, not by time: a clock that jumps does not matter, nor do earlier starts."""
+    return [
+        "-q",
+        "--no-pager",
+        "-n",
+        str(_JOURNAL_LINES),
+        "-o",
+        "json",
+        f"_SYSTEMD_INVOCATION_ID={invocation}",
+        "+",
+        "_PID=1",
+        f"INVOCATION_ID={invocation}",
+    ]
+
+
+class Watch:
+    """One engine start, watched from the controller.
+
+    Two helper threads read the journal and wait for HTTP answers; they only put what they get into
+    a queue, and everything is decided in the thread that calls `run`.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        http: EngineHTTP,
+        unit: str,
+        *,
+        say: Callable[[float, str], None],
+        remedies: Sequence[Signature] = (),
+    ) -> None:
+        self._http = http
+        self._reader = UnitReader(node, unit)
+        self._say = say
+        self._remedies = remedies
+        self._events: queue.Queue[Line | tuple[Ask, Answer] | NodeError | None] = queue.Queue()
+        self._readiness = Readiness()
+        self._tracker = PhaseTracker()
+        self._in_flight = False
+        self._begun = time.monotonic()
+        self._parent = os.getppid()  # a worker outlives a killed playbook
+        self._unit_due = self._begun
+        self._hopeless = ""
+        self._follower: Follow | None = None
+        self._told, self._told_at = "", self._begun
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._begun
+
+    def run(self, timeout: float) -> Outcome:
+        """Watch until the engine is ready, dead, or `timeout` seconds have passed.
+
+        Raises:
+            NodeError: the node cannot be asked any more.
+        """
+        first = self._reader.state()
+        if not first.running:
+            return self._dead(first, first, f"the unit is {first.active} ({first.sub})")
+        if already := self._already_serving(first):
+            return already
+        self._start_following(first)
+        try:
+            return self._loop(first, self._begun + timeout)
+        finally:
+            if self._follower is not None:
+                self._follower.close()
+
+    def _already_serving(self, first: UnitState) -> Outcome | None:
+        """A re-run on a serving engine: one `/model_info`, one readiness request, no journal."""
+        asked: set[Ask] = set()
+        while not self._readiness.ready:
+            ask, _when = self._readiness.next(time.monotonic())
+            if ask in asked:
+                return None  # its answer was not "ready": there is a start to watch
+            asked.add(ask)
+            self._readiness.sent(ask, time.monotonic())
+            self._readiness.answered(ask, self._http.get(ask.value, ask.timeout))
+            if self._readiness.unauthorized:
+                return self._outcome("unauthorized", first)
+        outcome = self._outcome("ready", first)
+        outcome.already = True
+        return outcome
+
+    def _start_following(self, first: UnitState) -> None:
+        self._follower = self._reader.follow(first.invocation_id)
+        threading.Thread(target=self._read_journal, args=(self._follower,), daemon=True).start()
+        self._say(self._elapsed, f"{first.name} is {first.active}, main process {first.main_pid}")
+
+    def _read_journal(self, follower: Follow) -> None:
+        for raw in follower:
+            line = parse_line(raw)
+            if line is not None:
+                self._events.put(line)
+        self._events.put(None)
+
+    def _loop(self, first: UnitState, deadline: float) -> Outcome:
+        while True:
+            if os.getppid() != self._parent:
+                raise NodeError("the playbook that waited for this engine was killed")
+            now = time.monotonic()
+            if now >= self._unit_due:
+                self._unit_due = now + _UNIT_INTERVAL
+                state = self._reader.state()
+                if reason := died(first, state) or self._hopeless:
+                    return self._dead(first, state, reason)
+            if self._readiness.ready:
+                return self._ready(first)
+            if self._readiness.unauthorized:
+                return self._outcome("unauthorized", first)
+            if now >= deadline:
+                return self._outcome("timeout", first)
+            due = self._send_request(now)
+            wait = max(0.0, min(due, self._unit_due, deadline) - time.monotonic())
+            self._take_events(wait)
+
+    def _send_request(self, now: float) -> float:
+        """Send the next request when it is due; return when to look again."""
+        if self._in_flight:
+            return float("inf")
+        ask, when = self._readiness.next(now)
+        if when > now:
+            return when
+        self._in_flight = True
+        self._readiness.sent(ask, now)
+        threading.Thread(target=self._request, args=(ask,), daemon=True).start()
+        return float("inf")
+
+    def _request(self, ask: Ask) -> None:
+        try:
+            self._events.put((ask, self._http.get(ask.value, ask.timeout)))
+        except NodeError as error:
+            self._events.put(error)
+
+    def _take_events(self, wait: float) -> None:
+        try:
+            event = self._events.get(timeout=wait) if wait else self._events.get_nowait()
+            while True:
+                self._take(event)
+                event = self._events.get_nowait()
+        except queue.Empty:
+            return
+
+    def _take(self, event: Line | tuple[Ask, Answer] | NodeError | None) -> None:
+        if isinstance(event, NodeError):
+            raise event
+        if event is None or (isinstance(event, Line) and event.manager):
+            self._unit_due = 0.0  # systemd speaks of the unit, or the journal ended: look now
+            if event is None and self._follower is not None:
+                self._follower = None
+                self._say(self._elapsed, "the journal cannot be followed; watching the unit alone")
+        elif isinstance(event, Line):
+            if hopeless(event):
+                self._hopeless = "it cannot listen on its port, and will not serve"
+                self._unit_due = 0.0
+            progress = self._tracker.feed(event)
+            if progress is None:
+                return
+            if progress.phase == "ready":
+                self._readiness.hurry()
+            else:
+                self._tell(progress)
+        else:
+            self._in_flight = False
+            was_up = self._readiness.up
+            self._readiness.answered(*event)
+            if self._readiness.up and not was_up:
+                self._say(self._elapsed, "the port is open, /model_info answers")
+
+    def _tell(self, progress: Progress) -> None:
+        """Print a new phase at once, and how far it is only now and then."""
+        now = time.monotonic()
+        if progress.phase != self._told or now >= self._told_at + _DETAIL_INTERVAL:
+            self._told, self._told_at = progress.phase, now
+            self._say(self._elapsed, str(progress))
+
+    def _outcome(self, verdict: str, unit: UnitState) -> Outcome:
+        return Outcome(verdict, unit, self._readiness, self._tracker, round(self._elapsed, 1))
+
+    def _ready(self, first: UnitState) -> Outcome:
+        outcome = self._outcome("ready", first)
+        times = self._tracker.times
+        if first.started and times:
+            end = times.get("ready", first.started + outcome.elapsed)
+            outcome.seconds = round(max(0.0, end - first.started), 1)
+            outcome.phases = self._tracker.durations(first.started, end)
+        else:
+            outcome.seconds = outcome.elapsed
+        return outcome
+
+    def _dead(self, first: UnitState, now: UnitState, reason: str) -> Outcome:
+        outcome = self._outcome("dead", now)
+        outcome.reason = reason
+        lines = self._reader.journal(first.invocation_id) if first.invocation_id else []
+        same = now if now.invocation_id == first.invocation_id else None
+        outcome.cause = find_cause(lines, same, self._remedies)
+        for line in lines:
+            self._tracker.feed(line)
+        return outcome

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tree building and greedy verification against a slow, obvious reference.
+
+The reference knows a tree as a set of paths: a node is the tuple of choices that leads to it.  What
+a node may see, how deep it is and who its children are can then be read off the tuples.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sgl_kernel import (
+    build_tree_kernel_efficient,
+    build_tree_kernel_efficient_cpu,
+    verify_tree_greedy,
+    verify_tree_greedy_cpu,
+)
+from sgl_kernel._eagle_tree import tree_parents
+
+pytestmark = pytest.mark.torch
+
+FULL_MASK, QLEN_ONLY, BIT_PACKED = 0, 1, 2
+
+
+@dataclass
+class Drafted:
+    """One request's drafts: the kernels' encoding, and the truth as paths.
+
+    `paths[i]` is node i's path from the root; the root is the empty path.
+    """
+
+    parent_list: list[int]
+    selected_index: list[int]
+    paths: list[tuple[int, ...]]
+
+    def children(self, node: int) -> list[int]:
+        path = self.paths[node]
+        return [
+            other
+            for other, candidate in enumerate(self.paths)
+            if len(candidate) == len(path) + 1 and candidate[: len(path)] == path
+        ]
+
+
+def draft(rng: random.Random, topk: int, steps: int, nodes: int) -> Drafted:
+    """Draft as EAGLE does: go on from the best branches, then keep the best nodes of all."""
+    candidates: list[tuple[float, tuple[int, ...]]] = []  # (score, path), flat number = index
+    parent_list = [-1]  # beam 0 continues the root
+    beams: list[tuple[float, tuple[int, ...]]] = [(1.0, ())]
+    for step in range(steps):
+        new = [
+            (score * rng.uniform(0.05, 0.95), (*path, choice))
+            for score, path in beams
+            for choice in range(topk)
+        ]
+        first = len(candidates)
+        candidates += new
+        best = sorted(range(len(new)), key=lambda number: -new[number][0])[:topk]
+        if step == 0:
+            best = list(range(topk))
+        beams = [new[number] for number in best]
+        if step < steps - 1:
+            parent_list += [first + number for number in best]
+    # A candidate's score is below its parent's, so the best ones always form a tree.
+    chosen = sorted(range(len(candidates)), key=lambda number: -candidates[number][0])
+    selected = sorted(chosen[: nodes - 1])
+    return Drafted(parent_list, selected, [(), *(candidates[number][1] for number in selected)])
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[int, int, int, list[Drafted], list[int]]:
+    """Draw (topk, steps, nodes, drafts of each request, tokens before each tree)."""
+    topk = draw(st.integers(1, 5))
+    steps = draw(st.integers(1, 5))
+    available = topk + (steps - 1) * topk * topk
+    nodes = draw(st.integers(2, min(available, 16) + 1))
+    size = draw(st.integers(1, 3))
+    rng = draw(st.randoms(use_true_random=False))
+    drafts = [draft(rng, topk, steps, nodes) for _ in range(size)]
+    return (
+        topk,
+        steps,
+        nodes,
+        drafts,
+        draw(st.lists(st.integers(0, 9), min_size=size, max_size=size)),
+    )
+
+
+def built(topk, steps, nodes, drafts, prefixes, mode):  # noqa: PLR0917 - as the kernel's own
+    """Call the kernel with tensors as SGLang prepares them; return what it wrote."""
+    size = len(drafts)
+    length = (
+        sum(nodes * (prefix + nodes) for prefix in prefixes)
+        if mode == FULL_MASK
+        else size * nodes * nodes
+    )
+    mask = torch.full((length,), True)
+    positions = torch.empty((size * nodes,), dtype=torch.long)
+    index, child, sibling = torch.full((3, size, nodes), -1, dtype=torch.long)
+    build_tree_kernel_efficient(
+        torch.tensor([one.parent_list for one in drafts]),
+        torch.tensor([one.selected_index for one in drafts]),
+        torch.tensor(prefixes),
+        mask,
+        positions,
+        index,
+        child,
+        sibling,
+        topk,
+        steps,
+        nodes,
+        mode,
+    )
+    return mask, positions, index, child, sibling
+
+
+@settings(deadline=None, max_examples=200)
+@given(batches(), st.sampled_from([FULL_MASK, QLEN_ONLY]))
+def test_tree_is_what_the_paths_say(batch, mode):
+    topk, steps, nodes, drafts, prefixes = batch
+    mask, positions, index, child, sibling = built(topk, steps, nodes, drafts, prefixes, mode)
+
+    expected_mask: list[bool] = []
+    for one, prefix in zip(drafts, prefixes, strict=True):
+        for path in one.paths:
+            if mode == FULL_MASK:
+                expected_mask += [True] * prefix
+            expected_mask += [path[: len(seen)] == seen for seen in one.paths]
+    assert mask.tolist() == expected_mask
+    assert positions.tolist() == [
+        prefix + len(path)
+        for one, prefix in zip(drafts, prefixes, strict=True)
+        for path in one.paths
+    ]
+    assert index.flatten().tolist() == list(range(len(drafts) * nodes))
+    for request, one in enumerate(drafts):
+        for node in range(nodes):
+            listed = []
+            current = int(child[request, node])
+            while current != -1:
+                listed.append(current)
+                current = int(sibling[request, current])
+            assert listed == one.children(node)
+        assert int(sibling[request, 0]) == -1
+
+
+def accepted_path(one: Drafted, tokens: list[int], wanted: list[int]) -> list[int]:
+    """Walk from the root to the first child that carries the token wanted at its parent."""
+    path = [0]
+    while True:
+        fitting = [node for node in one.children(path[-1]) if tokens[node] == wanted[path[-1]]]
+        if not fitting:
+            return path
+        path.append(fitting[0])
+
+
+@settings(deadline=None, max_examples=200)
+@given(batches(), st.integers(1, 3), st.randoms(use_true_random=False))
+def test_verification_follows_the_agreed_path(batch, alphabet, rng):
+    topk, steps, nodes, drafts, prefixes = batch
+    _, _, index, child, sibling = built(topk, steps, nodes, drafts, prefixes, QLEN_ONLY)
+    tokens = [[rng.randrange(alphabet) for _ in range(nodes)] for _ in drafts]
+    wanted = [[rng.randrange(alphabet) for _ in range(nodes)] for _ in drafts]
+    untouched = -7
+    predicts = torch.full((len(drafts) * nodes + 1,), untouched, dtype=torch.int32)
+    accept_index = torch.full((len(drafts), steps + 1), -1, dtype=torch.int32)
+    accept_number = torch.empty((len(drafts),), dtype=torch.int32)
+    verify_tree_greedy(
+        predicts=predicts,
+        accept_index=accept_index,
+        accept_token_num=accept_number,
+        candidates=torch.tensor(tokens),
+        retrive_index=index,
+        retrive_next_token=child,
+        retrive_next_sibling=sibling,
+        target_predict=torch.tensor(wanted),
+    )
+    expected_predicts = [untouched] * predicts.numel()
+    for request, one in enumerate(drafts):
+        path = accepted_path(one, tokens[request], wanted[request])
+        flat = [request * nodes + node for node in path]
+        assert accept_index[request].tolist() == flat + [-1] * (steps + 1 - len(flat))
+        assert int(accept_number[request]) == len(path) - 1
+        for node, place in zip(path, flat, strict=True):
+            expected_predicts[place] = wanted[request][node]
+    assert predicts.tolist() == expected_predicts
+
+
+def test_a_chain_of_three_by_hand():
+    one = Drafted([-1, 0, 1], [0, 1, 2], [(), (0,), (0, 0), (0, 0, 0)])
+    mask, positions, _, child, sibling = built(1, 3, 4, [one], [7], QLEN_ONLY)
+    assert mask.view(4, 4).int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1] * 4]
+    assert positions.tolist() == [7, 8, 9, 10]
+    assert child.tolist() == [[1, 2, 3, -1]]
+    assert sibling.tolist() == [[-1] * 4]
+
+
+def test_verification_never_accepts_more_than_there_is_room_for():
+    one = Drafted([-1, 0, 1], [0, 1, 2], [(), (0,), (0, 0), (0, 0, 0)])
+    _, _, index, child, sibling = built(1, 3, 4, [one], [0], QLEN_ONLY)
+    accept_index = torch.full((1, 2), -1, dtype=torch.int32)
+    accept_number = torch.empty((1,), dtype=torch.int32)
+    verify_tree_greedy(
+        torch.zeros(5, dtype=torch.int32),
+        accept_index,
+        accept_number,
+        torch.ones((1, 4), dtype=torch.long),
+        index,
+        child,
+        sibling,
+        torch.ones((1, 4), dtype=torch.long),
+    )
+    assert accept_index.tolist() == [[0, 1]]
+    assert accept_number.tolist() == [1]
+
+
+def test_one_drafting_step_leaves_the_parent_list_empty():
+    # SGLang passes an empty float tensor then (0.5.9, eagle_utils.py, organize_draft_results).
+    index, child, sibling = torch.full((3, 1, 3), -1, dtype=torch.long)
+    mask, positions = torch.full((9,), True), torch.empty((3,), dtype=torch.long)
+    build_tree_kernel_efficient(
+        torch.empty((1, 0)), torch.tensor([[0, 1]]), torch.tensor([5]), mask, positions,
+        index, child, sibling, 2, 1, 3, QLEN_ONLY,
+    )  # fmt: skip
+    assert mask.view(3, 3).int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 0, 1]]
+    assert positions.tolist() == [5, 6, 6]
+
+
+def test_bit_packed_masks_are_refused_by_name():
+    one = Drafted([-1], [0], [(), (0,)])
+    with pytest.raises(NotImplementedError, match=r"build_tree_kernel_efficient.*mode 2"):
+        built(1, 1, 2, [one], [0], BIT_PACKED)
+
+
+@pytest.mark.parametrize(
+    ("selected", "parents", "named"),
+    [
+        pytest.param([0, 9], [-1, 3, 5, 1, 7], "node 2", id="parent not selected"),
+        pytest.param([2, 3], [-1, 3], "node 1", id="parent after its child"),
+    ],
+)
+def test_nodes_that_form_no_tree_are_refused(selected, parents, named):
+    with pytest.raises(ValueError, match=named):
+        tree_parents(selected, parents, 2)
+
+
+def test_newer_releases_find_the_same_kernels_under_their_names():
+    assert build_tree_kernel_efficient_cpu is build_tree_kernel_efficient
+    assert verify_tree_greedy_cpu is verify_tree_greedy

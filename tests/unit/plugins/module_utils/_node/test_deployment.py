@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pwd
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils import _release, _verified
+from ansible_collections.sm120.sglang.plugins.module_utils._node import deployment
+
+
+def release(root: Path, name: str) -> Path:
+    paths = _release.Paths(root, name)
+    package = paths.building / "venv/lib/python3.11/site-packages/sglang"
+    package.mkdir(parents=True)
+    (package / "a.py").write_text("x = 1\n")
+    _release.seal(paths)
+    return paths.final / package.relative_to(paths.building)
+
+
+def test_a_bare_node_has_no_release(tmp_path: Path) -> None:
+    assert deployment.read_releases(tmp_path / "none", ["r1"]) == {
+        "current": "",
+        "previous": "",
+        "complete": [],
+        "unfinished": [],
+        "drift": {},
+    }
+
+
+def test_releases_are_read(tmp_path: Path) -> None:
+    packages = {name: release(tmp_path, name) for name in ("r1", "r2", "r3")}
+    for name in ("r1", "r2"):
+        _release.switch(tmp_path, name)
+    (tmp_path / "releases/.building-r4/venv").mkdir(parents=True)
+    (tmp_path / "releases/r5").mkdir()  # without COMPLETE
+    for package in packages.values():
+        (package / "a.py").write_text("x = 2\n")
+    found = deployment.read_releases(tmp_path, ["r3", "r5", "r9"])
+    assert (found["current"], found["previous"]) == ("r2", "r1")
+    assert found["complete"] == ["r1", "r2", "r3"]
+    assert found["unfinished"] == [".building-r4"]
+    # The wanted and the current one are looked into, the others are not.
+    assert found["drift"] == {name: ["a.py: changed by hand"] for name in ("r2", "r3")}
+
+
+def test_a_release_taken_away_leaves_no_current(tmp_path: Path) -> None:
+    (tmp_path / "current").symlink_to("releases/gone")
+    found = deployment.read_releases(tmp_path, [])
+    assert (found["current"], found["complete"], found["drift"]) == ("gone", [], {})
+
+
+def model(folder: Path, **change: Any) -> dict[str, Any]:
+    content = b'{"model_type": "kimi"}'
+    return {
+        "name": "kimi",
+        "path": str(folder),
+        "record": str(folder.with_name(".record.json")),
+        "files": [
+            {
+                "name": "config.json",
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "size": len(content),
+            }
+        ],
+        **change,
+    }
+
+
+def test_a_missing_model(tmp_path: Path) -> None:
+    assert deployment.read_models([model(tmp_path / "m")]) == {
+        "kimi": {"missing": ["config.json"], "unverified": [], "link": "", "config": None}
+    }
+
+
+def test_a_model_before_and_after_it_was_verified(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "kimi"}')
+    wanted = model(folder)
+    seen = deployment.read_models([wanted])["kimi"]
+    assert seen == {
+        "missing": [],
+        "unverified": ["config.json"],
+        "link": "",
+        "config": {"model_type": "kimi"},
+    }
+    record: dict[str, Any] = {}
+    files = _verified.parse_wanted(wanted["files"])
+    _verified.verify(folder, files, record, ["config.json"])
+    _verified.save_record(Path(wanted["record"]), record)
+    assert deployment.read_models([wanted])["kimi"]["unverified"] == []
+
+
+def test_a_model_that_lies_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "srv").mkdir()
+    (tmp_path / "srv/config.json").write_text('{"model_type": "kimi"}')
+    (tmp_path / "m").symlink_to(tmp_path / "srv")
+    seen = deployment.read_models([model(tmp_path / "m")])["kimi"]
+    assert (seen["link"], seen["missing"]) == (str(tmp_path / "srv"), [])
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
+def test_a_damaged_config_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    assert deployment.read_models([model(tmp_path)])["kimi"]["config"] is None
+
+
+def test_a_bad_manifest_is_refused(tmp_path: Path) -> None:
+    bad = [{"name": "../x", "sha256": "0" * 64, "size": 1}]
+    with pytest.raises(_verified.VerifyError, match="stay in its folder"):
+        deployment.read_models([model(tmp_path, files=bad)])
+
+
+def test_users() -> None:
+    me = pwd.getpwuid(os.getuid())
+    assert deployment.read_user(me.pw_name) == {
+        "exists": True,
+        "uid": me.pw_uid,
+        "gid": me.pw_gid,
+        "home": me.pw_dir,
+    }
+    assert deployment.read_user("no-such-user-here") == {"exists": False}
+
+
+def test_what_is_read_can_travel(tmp_path: Path) -> None:
+    release(tmp_path, "r1")
+    reading = deployment.read_releases(tmp_path, ["r1"])
+    assert json.loads(json.dumps(reading)) == reading

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gate's requests, answered by a real HTTP server with what the real engine once said."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
+    KnownAnswer,
+    gate_message,
+    overall,
+)
+from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
+from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_run import GatePlan, GateRun
+from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+
+from tests.unit.plugins.module_utils._engine.recordings import exchanges, raw_journal
+from tests.unit.plugins.plugin_utils.scripted import ScriptedNode
+from tests.unit.plugins.plugin_utils.sshd import free_port
+from tests.unit.plugins.plugin_utils.web import ADDRESS, Web, running_web
+
+COUNTING = KnownAnswer(
+    messages=({"role": "user", "content": "Please count."},), expect=" one two three"
+)
+
+
+class Recorded:
+    """Answers each path with what was recorded; `over` replaces some."""
+
+    def __init__(self, name: str, **over: Any) -> None:
+        self._exchanges = exchanges(name)
+        self._over = over
+
+    def __call__(self, path: str, _body: Any, _headers: dict[str, str]) -> tuple[int, Any]:
+        names = {
+            "/model_info": "model_info",
+            "/ready": "ready_404",
+            "/health": "health",
+            "/v1/chat/completions": "chat_counting",
+            "/generate": "generate_0",
+        }
+        name = names[path]
+        if name in self._over:
+            replaced = self._over[name]
+            answer: tuple[int, Any] = replaced() if callable(replaced) else replaced
+            return answer
+        one = self._exchanges[name]
+        return one["status"], one["body"]
+
+
+def gate(
+    node: ScriptedNode, port: int, said: list[str] | None = None, **plan: Any
+) -> tuple[GateRun, dict[str, str]]:
+    told = said if said is not None else []
+    run = GateRun(
+        reader=UnitReader(node, "sglang.service"),
+        http=EngineHTTP(node.http(), ADDRESS, port, "k"),
+        plan=GatePlan(**{"known_answer": COUNTING, "min_verify_steps": 20, **plan}),
+        say=lambda _seconds, text: told.append(text),
+    )
+    return run, {check.id: check.verdict for check in run.run()}
+
+
+def paths(web: Web) -> Counter[str]:
+    return Counter(web.paths())
+
+
+def test_a_draft_that_hits_passes() -> None:
+    said: list[str] = []
+    with running_web(Recorded("http-hit")) as web:
+        run, verdicts = gate(ScriptedNode(), web.port, said)
+    assert verdicts == dict.fromkeys(
+        ("unit", "model_info", "readiness", "known_answer", "accept_length"), "ok"
+    )
+    assert run.measured.steps >= 20
+    assert paths(web)["/health"] == paths(web)["/v1/chat/completions"] == 1
+    assert len(said) == 5
+    sampling = [body["sampling_params"] for path, body in web.seen if path == "/generate"]
+    assert all(one["temperature"] == 0 and one["ignore_eos"] for one in sampling)
+
+
+def test_a_draft_that_never_hits_fails_while_all_else_is_green() -> None:
+    with running_web(Recorded("http-miss")) as web:
+        run, verdicts = gate(ScriptedNode(), web.port)
+    assert verdicts["known_answer"] == "ok"
+    assert verdicts["accept_length"] == "fail"
+    assert gate_message("n", run.checks).splitlines()[1].startswith("FAIL accept_length 1.0")
+
+
+def test_quick_makes_one_request_of_each_kind() -> None:
+    node = ScriptedNode()
+    with running_web(Recorded("http-hit")) as web:
+        _run, verdicts = gate(node, web.port, quick=True)
+    assert set(verdicts.values()) == {"ok"}
+    assert web.paths() == ["/model_info", "/ready", "/health", "/v1/chat/completions"]
+    assert len(node.commands) == 1
+
+
+@pytest.mark.parametrize(
+    ("plan", "path", "body"),
+    [
+        (
+            {"known_answer": KnownAnswer(prompt="one", expect=" "), "quick": True},
+            "/generate",
+            {"text": "one", "max_new_tokens": 16, "ignore_eos": False},
+        ),
+        (
+            {"known_answer": None, "quick": True},
+            "/v1/chat/completions",
+            {"model": "/var/lib/sglang/models/target", "max_tokens": 8},
+        ),
+        (
+            {"model": "kimi", "quick": True},
+            "/v1/chat/completions",
+            {"model": "kimi", "max_tokens": 16},
+        ),
+    ],
+)
+def test_what_is_asked(plan: dict[str, Any], path: str, body: dict[str, Any]) -> None:
+    with running_web(Recorded("http-hit")) as web:
+        gate(ScriptedNode(), web.port, **plan)
+    asked_path, asked = web.seen[-1]
+    assert asked_path == path
+    flat = {**asked, **asked.get("sampling_params", {})}
+    assert body.items() <= flat.items()
+    assert flat["temperature"] == 0
+
+
+def test_a_wrong_answer_does_not_hide_the_other_checks() -> None:
+    wanted = KnownAnswer(messages=COUNTING.messages, expect="Paris")
+    with running_web(Recorded("http-hit")) as web:
+        run, verdicts = gate(ScriptedNode(), web.port, known_answer=wanted)
+    assert verdicts["known_answer"] == "fail"
+    assert verdicts["accept_length"] == "ok"
+    assert overall(run.checks) == "fail"
+
+
+def test_without_speculation_no_accept_length_is_wanted() -> None:
+    with running_web(Recorded("http-hit")) as web:
+        _run, verdicts = gate(ScriptedNode(), web.port, speculative=False)
+    assert "accept_length" not in verdicts
+    assert paths(web)["/generate"] == 0
+
+
+def test_no_figures_fail_after_one_request() -> None:
+    bare = {"text": "x", "meta_info": {"completion_tokens": 8, "finish_reason": {"type": "length"}}}
+    with running_web(Recorded("http-hit", generate_0=(200, bare))) as web:
+        run, verdicts = gate(ScriptedNode(), web.port)
+    assert verdicts["accept_length"] == "fail"
+    assert run.checks[-1].value == "absent"
+    assert paths(web)["/generate"] == 1
+
+
+@pytest.mark.parametrize(
+    ("over", "stopped_at"),
+    [
+        ({"model_info": (401, {"error": "Unauthorized"})}, "model_info"),
+        ({"ready_404": (503, ""), "health": (503, "")}, "readiness"),
+    ],
+)
+def test_an_engine_that_cannot_answer_is_not_asked_more(
+    over: dict[str, Any], stopped_at: str
+) -> None:
+    with running_web(Recorded("http-hit", **over)) as web:
+        run, verdicts = gate(ScriptedNode(), web.port)
+    assert verdicts[stopped_at] == "fail"
+    assert run.checks[-1].id == stopped_at
+    assert paths(web)["/v1/chat/completions"] == 0
+
+
+def test_a_unit_that_is_dead_is_explained() -> None:
+    node = ScriptedNode(lines=raw_journal("context-refused"))
+    node.die()
+    run, verdicts = gate(node, free_port(ADDRESS))
+    assert verdicts == {"unit": "fail"}
+    assert "context_length (2048)" in run.checks[0].evidence
+    assert "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN" in run.checks[0].remedy
+
+
+def test_an_engine_that_dies_under_the_completion_is_explained() -> None:
+    node = ScriptedNode(lines=raw_journal("no-compiler"))
+
+    def die() -> tuple[int, Any]:
+        node.die()
+        return 500, "Internal Server Error"
+
+    with running_web(Recorded("http-hit", chat_counting=die)) as web:
+        run, verdicts = gate(node, web.port, speculative=False)
+    assert verdicts["known_answer"] == verdicts["unit"] == "fail"
+    assert "No working C++ compiler" in run.checks[0].evidence
+    assert "g++" in run.checks[0].remedy
+
+
+def test_an_engine_that_restarts_under_the_checks_fails() -> None:
+    node = ScriptedNode(lines=raw_journal("unpatched"))
+
+    def restart() -> tuple[int, Any]:
+        node.state |= {"InvocationID": "bb22", "MainPID": "4343"}
+        return 500, ""
+
+    with running_web(Recorded("http-hit", chat_counting=restart)) as web:
+        run, _verdicts = gate(node, web.port, speculative=False)
+    assert run.checks[0].value == "restarted"
+    assert "4242 before" in run.checks[0].evidence
+
+
+def test_a_hang_ends_with_the_requests_limit() -> None:
+    def hang() -> tuple[int, Any]:
+        time.sleep(3)
+        return 200, ""
+
+    with running_web(Recorded("http-hit", chat_counting=hang)) as web:
+        begun = time.monotonic()
+        run, verdicts = gate(ScriptedNode(), web.port, request_timeout=0.3)
+        assert time.monotonic() - begun < 2.5
+    assert verdicts["known_answer"] == "fail"
+    assert run.checks[-1].evidence == "no answer within 0.3 s"
+    assert "accept_length" not in verdicts
+
+
+def test_too_little_time_for_the_steps_warns_with_what_was_measured() -> None:
+    with running_web(Recorded("http-hit")) as web:
+        run, verdicts = gate(ScriptedNode(), web.port, min_verify_steps=10_000)
+    assert verdicts["accept_length"] == "warn"
+    assert paths(web)["/generate"] == 32, "bounded in count"
+    assert "10000 are wanted" in run.checks[-1].evidence
+    with running_web(Recorded("http-hit")) as web:
+        run, verdicts = gate(ScriptedNode(), web.port, timeout=0.0)
+    assert verdicts["accept_length"] == "fail"
+    assert "0 s are over" in run.checks[-1].evidence
