@@ -100,15 +100,19 @@ test-lab-state: lab-packages lab-models
 	@for shared in rootfs wheelhouse models wheels; do ln -sfn ../$$shared $(TEST_LAB)/$$shared; done
 
 .PHONY: test-lab
-test-lab: test-lab-state ## Boot real nodes, break deployments on them
+test-lab: test-lab-state ## Boot, kill and stop real nodes
 	$(TEST_ENV) pytest -q tests/lab -m lab
+
+.PHONY: test-deploy
+test-deploy: test-lab-state ## Break deployments on a real node: bad input, interruptions, edits by hand
+	$(TEST_ENV) pytest -q -x tests/deploy -m lab
 
 .PHONY: test-molecule
 test-molecule: test-lab-state ## Molecule scenarios on lab nodes (SCENARIO=NAME for one)
 	$(TEST_ENV) molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all)
 
 .PHONY: test
-test: lint test-unit test-other-core test-releases test-package test-molecule test-kernels test-lab ## Every check
+test: lint test-unit test-other-core test-releases test-package test-molecule test-kernels test-lab test-deploy ## Every check
 	@echo "make test: all checks passed"
 
 .PHONY: clean

@@ -36,7 +36,7 @@ def root_of(lab: Lab, name: str) -> Path:
 
 def machine_name(lab: Lab, name: str) -> str:
     """Name of a node on this machine, different for labs in different folders."""
-    return f"{name}-{uuid.uuid5(uuid.NAMESPACE_URL, str(lab.path)).hex[:8]}"
+    return f"{name}-{uuid.uuid5(uuid.NAMESPACE_URL, str(lab.path.resolve())).hex[:8]}"
 
 
 def make(lab: Lab, name: str, base: Path) -> Node:

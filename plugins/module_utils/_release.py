@@ -212,7 +212,7 @@ def drift(tree: Path) -> list[str]:
 
     Returns:
         One sentence a difference; empty when it is as it was sealed. Files whose times or inode
-        changed are read (another release that shares them by hard link changes the ctime).
+        changed are read (a copy by hard link changes the ctime, and nothing else).
     """
     record = _verified.load_record(tree / TREE)
     try:

@@ -80,7 +80,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _release, _stack
+from ansible_collections.sm120.sglang.plugins.module_utils import _release, _stack, _wheelhouse
 
 
 def build(module: AnsibleModule, paths: _release.Paths) -> None:
@@ -94,13 +94,13 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
         _release.ReleaseError: uv failed, or something else than the lock was installed.
         _stack.StackError: The requirements are not pinned.
     """
+    pins = _stack.parse_lock(module.params["requirements"], "requirements")
     wheels = Path(module.params["wheels"])
     uv = paths.root / "tools" / Path(module.params["uv_wheel"]).stem
     if not uv.exists():
         _release.extract_tool(wheels / module.params["uv_wheel"], "uv", uv)
     paths.building.mkdir(parents=True)
-    requirements = paths.building / "stack.lock"
-    requirements.write_text(module.params["requirements"], encoding="utf-8")
+    (paths.building / "stack.lock").write_text(module.params["requirements"], encoding="utf-8")
     environment = {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
         "HOME": "/root",
@@ -115,11 +115,19 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
     python = str(venv / "bin" / "python")
     make = [str(uv), "venv", "--quiet", "--relocatable", "--python", module.params["python"]]
     install = [str(uv), "pip", "install", "--quiet", "--python", python, "--no-index", "--no-deps"]
-    install += ["--find-links", str(wheels), "--require-hashes", "-r", str(requirements)]
-    # Low priority: the serving engine's scheduler threads come first.
-    for command in ([*make, str(venv)], install):
+    install += ["--find-links", str(wheels), "--require-hashes", "--requirements", "-"]
+    # People edit the engine's files in place. Were they shared with uv's cache, such an edit
+    # would be in every later release, so the engine is copied and only the rest is linked.
+    engine = [pin for pin in pins if pin.name == _release.PACKAGE]
+    rest = [pin for pin in pins if pin.name != _release.PACKAGE]
+    steps = [([*make, str(venv)], [])]
+    steps += [([*install, "--link-mode", "hardlink"], rest)] if rest else []
+    steps += [([*install, "--link-mode", "copy"], engine)] if engine else []
+    for command, group in steps:
+        # Low priority: the serving engine's scheduler threads come first.
         done = subprocess.run(
             ["nice", "-n", "10", *command],
+            input=_wheelhouse.requirements(group),
             env=environment,
             capture_output=True,
             text=True,
@@ -130,7 +138,6 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
                 f"uv failed while building {paths.release}: {done.stderr.strip()[-1500:]}. "
                 "The unfinished tree is removed by the next run"
             )
-    pins = _stack.parse_lock(module.params["requirements"], "requirements")
     wanted = {pin.name: pin.version for pin in pins}
     problems = _release.compare_installed(
         wanted, _release.installed(_release.site_packages(paths.building))

@@ -47,7 +47,7 @@ def test_a_user_with_sudo_on_a_bare_systemd_machine(node: LabUnderTest) -> None:
     assert "installing mmdebstrap systemd-container" in output
     assert inside("python3 -m lab ssh -- systemctl is-system-running") == "running"
     assert inside("stat -c %U .lab .lab/ssh .lab/ssh/* | sort -u") == "operator"
-    assert "machine-lab" in inside("systemctl list-units --type=scope --plain --no-legend")
+    assert "Container lab-1-" in inside("systemctl list-units --type=scope --plain --no-legend")
     inside("python3 -m lab ssh -- 'echo precious > keep; sync' && python3 -m lab kill lab-1")
     assert "booted again" in inside("python3 -m lab up")
     assert inside("python3 -m lab ssh -- cat keep") == "precious"

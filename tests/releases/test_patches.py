@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,3 +160,24 @@ def test_newest_release_on_the_index(tmp_path: Path) -> None:
     result = patch(package, on_conflict="skip")
     assert {outcome.state for outcome in result.outcomes} <= {"upstream", "obsolete", "conflict"}
     assert not patch(package, on_conflict="skip").changed
+
+
+@pytest.mark.releases
+def test_the_real_class_answers_on_the_engine_s_own_python() -> None:
+    """Needs an environment that can import the engine, for example the lab's.
+
+    ``SGLANG_ENGINE_PYTHON`` names its interpreter; other variables are taken as they are.
+    """
+    python = os.environ.get("SGLANG_ENGINE_PYTHON", "")
+    if not python:
+        pytest.skip("SGLANG_ENGINE_PYTHON is not set")
+    venv = Path(python).parents[1]
+    result = patch(venv, patches=[KIMI], python=python, check_mode=True, on_conflict="skip")
+    outcome = by_id(result)[KIMI]
+    if outcome.state == "needed":
+        assert outcome.proof["real_class"]["ran"], outcome.proof
+        assert not outcome.proof["real_class"]["why"]
+        (methods,) = outcome.proof["real_class"]["inner"].values()
+        assert len(methods) == 3
+    else:
+        assert outcome.state in {"applied", "upstream"}

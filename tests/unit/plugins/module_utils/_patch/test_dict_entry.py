@@ -291,59 +291,6 @@ def test_any_constant_may_be_the_key(key: Any) -> None:
     assert table_of(edited, rule)[0][key] == 1
 
 
-READ_BARE = "from tables import T\ndef f(c):\n    return T[c]\n"
-COPING = {
-    "get": "def f(c):\n    return T.get(c)\n",
-    "get with default": "def f(c):\n    return T.get(c, ())\n",
-    "in": "def f(c):\n    if c in T:\n        return T[c]\n",
-    "not in": "def f(c):\n    if c not in T:\n        return None\n    return T[c]\n",
-    "either": "def f(c, d):\n    if d or c not in T:\n        return None\n    return T[c]\n",
-    "both": "def f(c, d):\n    return T[c] if d and c in T else 0\n",
-    "and": "def f(c):\n    return c in T and T[c]\n",
-    "not": "def f(c):\n    return None if not (c in T) else T[c]\n",
-    "try": "def f(c):\n    try:\n        return T[c]\n    except KeyError:\n        return 0\n",
-    "loop": (
-        "def f(cs):\n    for c in cs:\n"
-        "        if c not in T:\n            continue\n        g(T[c])\n"
-    ),
-}
-HURTING = {
-    "bare": "def f(c):\n    return T[c]\n",
-    "other key tested": "def f(c, d):\n    if d in T:\n        return T[c]\n",
-    "tested too late": "def f(c):\n    x = T[c]\n    return x if c in T else 0\n",
-    "or": "def f(c):\n    return c in T or T[c]\n",
-    "else": "def f(c):\n    return 0 if c in T else T[c]\n",
-    "no way out": "def f(c):\n    if c not in T:\n        print(c)\n    return T[c]\n",
-    "other error": (
-        "def f(c):\n    try:\n        return T[c]\n    except ValueError:\n        return 0\n"
-    ),
-    "in the handler": (
-        "def f(c):\n    try:\n        g()\n    except KeyError:\n        return T[c]\n"
-    ),
-    "one of two": "def f(c):\n    return T.get(c) or T[c]\n",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("reader", "state"),
-    [(text, "obsolete") for text in COPING.values()]
-    + [(text, "needed") for text in HURTING.values()],
-    ids=[*COPING, *HURTING],
-)
-def test_the_readers_tell_whether_a_missing_key_hurts(reader: str, state: str) -> None:
-    rule = DictEntryRule("T", 12, value="[8]", lookups=("srt/reader.py",))
-    text = f"from tables import T\n{reader}"
-    assert judge(b"T = {10: [6]}\n", rule, **{"srt/reader.py": text}).state == state
-    other = text.replace("import T", "import T as Sizes").replace("T[", "Sizes[")
-    other = other.replace("T.", "Sizes.").replace("in T", "in Sizes")
-    assert judge(b"T = {10: [6]}\n", rule, **{"srt/reader.py": other}).state == state
-
-
-def test_without_readers_a_missing_key_counts_as_needed() -> None:
-    rule = DictEntryRule("T", 12, value="[8]", lookups=("srt/gone.py",))
-    assert judge(b"T = {10: [6]}\n", rule).state == "needed"
-
-
 @st.composite
 def modules(draw: st.DrawFn) -> tuple[bytes, DictEntryRule]:
     """A module with a table, of random form, and a rule for it."""

@@ -15,107 +15,31 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import (
-    ManifestError,
     PatchError,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.manifest import sha256
-from ansible_collections.sm120.sglang.plugins.module_utils._patch.run import Request, Result, run
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.run import Request, run
 
-CATALOGUE = yaml.safe_load(
-    (Path(__file__).parents[5] / "roles/source_patches/files/catalogue.yml").read_text("utf-8")
+from tests.unit.plugins.module_utils._patch.small_release import (
+    CATALOGUE,
+    COMMUNICATOR,
+    KIMI,
+    KIMI_FILE,
+    MODEL,
+    SIZES,
+    SIZES_FILE,
+    WORLD,
+    WORLD_FILE,
+    go,
+    make_release,
+    snapshot,
+    states,
 )
-KIMI, SIZES, WORLD = (entry["id"] for entry in CATALOGUE)
-KIMI_FILE, SIZES_FILE, WORLD_FILE = (entry["file"] for entry in CATALOGUE)
-
-MODEL = """\
-class DeepseekV3ForCausalLM:
-    def set_eagle3_layers_to_capture(self, ids=None): return ids
-    def get_embed_and_head(self): return 1, 2
-    def set_embed_and_head(self, embed, head): return None
-
-
-class KimiK25ForConditionalGeneration:
-    def __init__(self):
-        self.language_model = DeepseekV3ForCausalLM()
-"""
-TABLES = (
-    "MiB = 1024 * 1024\n\nTORCH_SYMM_MEM_ALL_REDUCE_MAX_SIZES = {\n    10: {8: 128 * MiB},\n}\n"
-)
-COMMUNICATOR = """\
-import logging
-
-import torch
-import torch.distributed as dist
-import torch.distributed._symmetric_memory as torch_symm_mem
-from sglang.srt.distributed.device_communicators.all_reduce_utils import (
-    TORCH_SYMM_MEM_ALL_REDUCE_MAX_SIZES,
-)
-
-
-class TorchSymmMemCommunicator:
-    _WORLD_SIZES_MULTIMEM = {
-        10: [6, 8],
-    }
-
-    def __init__(self, group, device):
-        self.disabled = True
-        self.device = torch.device(device)
-        self.capability = torch.cuda.get_device_capability(device)[0]
-        self.world_size = dist.get_world_size(group)
-        size = TORCH_SYMM_MEM_ALL_REDUCE_MAX_SIZES[self.capability][self.world_size]
-        self.buffer = torch_symm_mem.empty(size // 2, device=self.device, dtype=torch.bfloat16)
-        if torch_symm_mem.rendezvous(self.buffer, group.group_name).multicast_ptr == 0:
-            logging.warning("multicast is not supported")
-            return
-        self.disabled = False
-
-    def all_reduce(self, tensor):
-        if self.world_size in self._WORLD_SIZES_MULTIMEM[self.capability]:
-            torch.ops.symm_mem.multimem_all_reduce_(tensor)
-        else:
-            torch.ops.symm_mem.two_shot_all_reduce_(tensor)
-"""
-FILES = {KIMI_FILE: MODEL, SIZES_FILE: TABLES, WORLD_FILE: COMMUNICATOR}
-
-
-def make_release(folder: Path, version: str = "0.5.9", **files: str) -> Path:
-    package = folder / "sglang"
-    contents = {**FILES, "_version.py": f"__version__ = '{version}'\n", **files}
-    for name, text in contents.items():
-        path = package / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return package
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     return make_release(tmp_path)
-
-
-def go(package: Path, **changes: Any) -> Result:
-    return run(Request(root=str(package), shipped_catalog=CATALOGUE, **changes))
-
-
-def states(result: Result) -> dict[str, str]:
-    return {outcome.id: outcome.state for outcome in result.outcomes}
-
-
-def snapshot(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-def own(file: str, rule: dict[str, Any], identifier: str = "own") -> dict[str, Any]:
-    return {"id": identifier, "title": "Own", "file": file, "rule": rule}
-
-
-def entry(key: int, value: str = "[1]", **changes: Any) -> dict[str, Any]:
-    rule = {"kind": "ensure_dict_entry", "table": "TorchSymmMemCommunicator._WORLD_SIZES_MULTIMEM"}
-    return own(WORLD_FILE, {**rule, "key": key, "value": value}, f"own_{key}", **changes)
 
 
 def test_from_needed_to_applied_and_back(package: Path) -> None:
@@ -271,137 +195,6 @@ def test_obsolete_is_edited_unless_only_needs_are(tmp_path: Path) -> None:
     assert [outcome.changed for outcome in only.outcomes] == [True, False, False]
     assert CATALOGUE[1]["obsolete"] in only.outcomes[1].reason
     assert all(outcome.changed for outcome in go(package).outcomes)
-
-
-class TestRecord:
-    def test_a_copied_release_can_be_reverted(self, tmp_path: Path) -> None:
-        package = make_release(tmp_path / "one" / "venv")
-        before = snapshot(package)
-        manifest = tmp_path / "one" / "patches.json"
-        go(package, manifest=str(manifest))
-        shutil.copytree(tmp_path / "one", tmp_path / "two")
-        shutil.rmtree(tmp_path / "one")
-        copied = tmp_path / "two" / "venv" / "sglang"
-        record = str(tmp_path / "two" / "patches.json")
-        assert set(states(go(copied, manifest=record)).values()) == {"applied"}
-        go(copied, manifest=record, state="absent")
-        assert snapshot(copied) == before
-
-    def test_without_its_record_an_edit_is_taken_for_the_release_s_own(self, package: Path) -> None:
-        manifest = go(package).manifest
-        manifest.unlink()
-        result = go(package)
-        assert set(states(result).values()) == {"upstream"}
-        assert not result.changed
-
-    def test_a_damaged_record_stops_the_run(self, package: Path) -> None:
-        manifest = go(package).manifest
-        manifest.write_text("{")
-        with pytest.raises(ManifestError, match=r"cannot be read"):
-            go(package)
-
-    def test_a_folder_for_the_record_must_exist(self, package: Path, tmp_path: Path) -> None:
-        with pytest.raises(PatchError, match=r"does not exist"):
-            go(package, manifest=str(tmp_path / "no" / "patches.json"))
-
-    @pytest.mark.parametrize("done", [0, 1, 2])
-    def test_a_run_that_was_killed_between_two_files(self, package: Path, done: int) -> None:
-        """The record is written first; any part of the files may have arrived."""
-        before = snapshot(package)
-        go(package)
-        after = snapshot(package)
-        for name in [KIMI_FILE, SIZES_FILE, WORLD_FILE][done:]:
-            (package / name).write_bytes(before[name])
-        result = go(package)
-        assert list(states(result).values()) == ["applied"] * done + ["needed"] * (3 - done)
-        assert snapshot(package) == after
-        go(package, state="absent")
-        assert snapshot(package) == before
-
-    def test_a_file_that_somebody_edited_afterwards(self, package: Path) -> None:
-        go(package)
-        path = package / KIMI_FILE
-        path.write_text("# mine\n" + path.read_text())
-        mine = path.read_bytes()
-        for state in ("present", "absent"):
-            result = go(package, state=state)
-            assert states(result)[KIMI] == "conflict"
-            assert "edited by somebody else" in result.refused
-            assert path.read_bytes() == mine
-        skipped = go(package, on_conflict="skip", state="absent")
-        assert skipped.changed
-        assert states(go(package, on_conflict="skip"))[KIMI] == "conflict", "the record was lost"
-
-    def test_a_file_whose_edit_somebody_took_out(self, package: Path) -> None:
-        go(package)
-        (package / KIMI_FILE).write_text("# mine\n" + MODEL)
-        assert states(go(package))[KIMI] == "needed"
-        assert states(go(package))[KIMI] == "applied"
-        go(package, state="absent")
-        assert (package / KIMI_FILE).read_text() == "# mine\n" + MODEL
-
-    def test_another_release_in_the_same_place(self, package: Path) -> None:
-        """It may hold, by its own code, the very text that we once wrote."""
-        go(package)
-        edited = {name: (package / name).read_text() for name in FILES}
-        make_release(package.parent, "0.5.10", **{n: t + "# new\n" for n, t in edited.items()})
-        result = go(package)
-        assert set(states(result).values()) == {"upstream"}
-        assert not result.changed
-
-
-class TestSeveralPatchesOfOneFile:
-    def test_together_and_one_by_one(self, package: Path) -> None:
-        before = snapshot(package)
-        extra = [entry(13), entry(14)]
-        go(package, catalog=extra)
-        text = (package / WORLD_FILE).read_text()
-        assert all(f"{key}: [" in text for key in (12, 13, 14))
-        assert not go(package, catalog=extra).changed
-        gone = go(package, catalog=extra, patches=["own_13"], state="absent")
-        assert states(gone) == {"own_13": "applied"}
-        text = (package / WORLD_FILE).read_text()
-        assert "13: [" not in text
-        assert "12: [8]" in text
-        assert "14: [1]" in text
-        assert set(states(go(package, catalog=extra)).values()) == {"applied", "needed"}
-        go(package, catalog=extra, state="absent")
-        assert snapshot(package) == before
-
-    def test_a_changed_rule_is_made_anew(self, package: Path) -> None:
-        before = snapshot(package)
-        go(package, catalog=[entry(13), entry(14)])
-        changed = go(package, catalog=[entry(13, "[2]"), entry(14)])
-        assert changed.changed
-        text = (package / WORLD_FILE).read_text()
-        assert "13: [2]" in text
-        assert "14: [1]" in text
-        assert not go(package, catalog=[entry(13, "[2]"), entry(14)]).changed
-        go(package, catalog=[entry(13), entry(14)], state="absent")
-        assert snapshot(package) == before
-
-    def test_a_changed_rule_below_a_forgotten_patch(self, package: Path) -> None:
-        go(package, catalog=[entry(13), entry(14)])
-        result = go(package, catalog=[entry(13, "[2]")])
-        assert states(result)["own_13"] == "conflict"
-        assert "own_14 was made on top of it" in result.refused
-        alone = go(package, catalog=[entry(13)], patches=["own_13"], state="absent")
-        assert "own_14 was made on top of it" in alone.refused
-
-    def test_a_rule_that_no_longer_fits_keeps_the_old_edit(self, package: Path) -> None:
-        go(package, catalog=[entry(13)])
-        after = snapshot(package)
-        result = go(package, catalog=[entry(13, "'text'")])
-        assert "its rule has changed" in result.refused
-        assert snapshot(package) == after
-
-    def test_everything_goes_even_what_the_catalogue_forgot(self, package: Path) -> None:
-        before = snapshot(package)
-        go(package, catalog=[entry(13)])
-        result = go(package, state="absent")
-        assert not result.refused
-        assert states(result) == dict.fromkeys(["own_13", KIMI, SIZES, WORLD], "applied")
-        assert snapshot(package) == before
 
 
 class TestFilesOfARelease:

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that serves: what a re-run finds, mends, refuses, and survives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import Node
+
+pytestmark = pytest.mark.lab
+
+LAB_ARGUMENTS = {
+    "device": "cpu",
+    "disable-cuda-graph": True,
+    "max-total-tokens": 4096,
+    "dtype": "float32",
+    "sleep-on-idle": True,
+}
+
+
+def serves(node: Node) -> bool:
+    """Whether the engine runs the current release without a restart."""
+    shown = node.run("systemctl show sglang --property=ActiveState,NRestarts --value").split()
+    return shown == ["active", "0"]
+
+
+def test_a_second_run_changes_nothing(deployed: Node) -> None:
+    before = deployed.engine()
+    outcome = deployed.deploy()
+    assert outcome.code == 0, outcome.output
+    assert outcome.changed == 0
+    assert outcome.says("nothing to do")
+    assert deployed.engine() == before
+
+
+def test_an_unknown_launch_argument_is_named_and_nothing_changes(deployed: Node) -> None:
+    before, product = deployed.engine(), deployed.product()
+    outcome = deployed.deploy(
+        extra={"engine_arguments": {**LAB_ARGUMENTS, "no-such-flag": True, "nor-this": 1}}
+    )
+    assert outcome.code != 0
+    assert outcome.says("unknown: --no-such-flag --nor-this"), outcome.output
+    assert deployed.engine() == before
+    assert deployed.product() == product
+
+
+def test_a_value_that_the_release_refuses_is_named(deployed: Node) -> None:
+    before = deployed.engine()
+    outcome = deployed.deploy(extra={"engine_arguments": {**LAB_ARGUMENTS, "load-format": "floppy"}})
+    assert outcome.code != 0
+    assert outcome.says("argument --load-format: invalid choice: 'floppy'"), outcome.output
+    assert deployed.engine() == before
+
+
+def test_without_consent_a_serving_engine_is_not_restarted(deployed: Node) -> None:
+    before, product = deployed.engine(), deployed.product()
+    arguments = {**LAB_ARGUMENTS, "max-total-tokens": 2048}
+    extra: dict[str, Any] = {"engine_arguments": arguments, "engine_allow_restart": False}
+    outcome = deployed.deploy(extra=extra)
+    assert outcome.code != 0
+    assert outcome.says("serves and would have to restart"), outcome.output
+    assert deployed.engine() == before
+    assert deployed.product() == product
+    foreseen = deployed.deploy("--check", "--diff", extra={"engine_arguments": arguments})
+    assert foreseen.code == 0, foreseen.output
+    assert foreseen.says("the engine RESTARTS")
+    assert foreseen.says("+ --max-total-tokens 2048")
+
+
+def test_a_file_edited_by_hand_is_found_and_mended(deployed: Node) -> None:
+    model = "/opt/sglang/current/venv/lib/python3*/site-packages/sglang/srt/models/kimi_k25.py"
+    good = deployed.run(f"sha256sum < $(echo {model})")
+    # A new file, as an editor writes it: one written in place would change uv's cache as well.
+    deployed.run(f"f=$(echo {model}); cp $f $f.new; echo '# edited' >> $f.new; mv $f.new $f")
+    deployed.run("chmod 0600 /etc/sglang/engine.env; echo '# x' >> /etc/systemd/system/sglang.service")
+    outcome = deployed.deploy()
+    assert outcome.code == 0, outcome.output
+    assert outcome.says("srt/models/kimi_k25.py: changed by hand"), outcome.output
+    assert outcome.says("/etc/sglang/engine.env: mode is 0600, not 0640")
+    assert outcome.says("/etc/systemd/system/sglang.service: content differs")
+    assert deployed.run(f"sha256sum < $(echo {model})") == good
+    assert serves(deployed)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "TASK [sm120.sglang.engine_release : Build the release beside",
+        "TASK [sm120.sglang.source_patches : Patch the release]",
+        "TASK [sm120.sglang.source_patches : Prove the release",
+        "TASK [sm120.sglang.engine : Switch to the release]",
+        "TASK [sm120.sglang.engine : Start the engine]",
+    ],
+    ids=["build", "patch", "seal", "switch", "start"],
+)
+def test_a_killed_controller_leaves_nothing_that_the_next_run_cannot_finish(
+    deployed: Node, moment: str
+) -> None:
+    """Another patch policy is another release; every interruption leaves it at another stage."""
+    extra = {"source_patches_policy": "needed_only"}
+    deployed.deploy_and_kill(lambda line: line.startswith(moment), extra)
+    # No half-made release is ever current, and what serves still serves until the switch.
+    deployed.run("test -f /opt/sglang/current/COMPLETE")
+    if "engine :" not in moment:
+        assert serves(deployed)
+
+
+def test_the_run_after_the_interruptions_converges(deployed: Node) -> None:
+    extra = {"source_patches_policy": "needed_only"}
+    outcome = deployed.deploy(extra=extra)
+    assert outcome.code == 0, outcome.output
+    again = deployed.deploy(extra=extra)
+    assert again.code == 0, again.output
+    assert again.changed == 0
+    assert deployed.run("ls -A /opt/sglang/releases | grep -c '^\\.' || true") == "0"
+    assert serves(deployed)
+
+
+def test_without_the_override_variable_the_engine_refuses(deployed: Node) -> None:
+    """The engine's own word that the variable is needed: draft 1024, target 2048."""
+    drop_in = "/run/systemd/system/sglang.service.d/test.conf"
+    deployed.run(
+        f"mkdir -p $(dirname {drop_in}); "
+        f"printf '[Service]\\nUnsetEnvironment=SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN\\n' > {drop_in}; "
+        "systemctl daemon-reload; systemctl stop sglang"
+    )
+    try:
+        outcome = deployed.deploy(extra={"source_patches_policy": "needed_only"})
+    finally:
+        deployed.run(f"rm {drop_in}; systemctl daemon-reload")
+    assert outcome.code != 0
+    assert outcome.says("Target model's context_length (2048) is greater than the derived context_length (1024)"), (
+        outcome.output
+    )
+    assert outcome.says("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")
+
+
+def test_a_draft_that_never_hits_does_not_pass(deployed: Node) -> None:
+    extra = {"source_patches_policy": "needed_only", "lab_draft": "draft-miss"}
+    outcome = deployed.deploy(extra=extra)
+    assert outcome.code != 0
+    assert outcome.says("FAIL accept_length 1.0"), outcome.output
+    assert deployed.run("systemctl is-active sglang || true") == "inactive"

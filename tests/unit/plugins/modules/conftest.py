@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A release's wheels, made by hand, and the real uv in a wheel like its own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uv
+
+ENGINE = {
+    "sglang/srt/__init__.py": "",
+    "sglang/srt/server_args.py": "class ServerArgs:\n    pass\n",
+    "sglang/srt/models/kimi_k25.py": "class Kimi:\n    pass\n",
+}
+
+
+@pytest.fixture(scope="session")
+def uv_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The uv that the controller has, where a wheel keeps it."""
+    path = tmp_path_factory.mktemp("uv") / "uv-1-py3-none-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(uv.find_uv_bin(), "uv-1.data/scripts/uv")
+    return path
+
+
+@pytest.fixture
+def build_arguments(tmp_path: Path, uv_wheel: Path, make_wheel: Any) -> dict[str, Any]:
+    """Parameters of release_build for a small engine with what it imports."""
+    root, wheels = tmp_path / "product", tmp_path / "product/wheels"
+    made = [
+        make_wheel(wheels, "sglang", "0.5.9", ENGINE),
+        make_wheel(wheels, "torch", "2.13.0+cpu"),
+        make_wheel(wheels, "transformers", "4.57.6"),
+        make_wheel(wheels, "other-stack", "9"),  # another release's: it stays out
+    ]
+    os.link(uv_wheel, wheels / uv_wheel.name)
+    pins = ["sglang==0.5.9", "torch==2.13.0+cpu", "transformers==4.57.6"]
+    lines = [
+        f"{pin} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        for pin, path in zip(pins, made, strict=False)
+    ]
+    return {
+        "root": str(root),
+        "release": "lab-0123456789ab",
+        "python": sys.executable,
+        "wheels": str(wheels),
+        "requirements": "".join(lines),
+        "uv_wheel": uv_wheel.name,
+    }
+
+
+@pytest.fixture
+def seal_arguments(build_arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "root": build_arguments["root"],
+        "release": build_arguments["release"],
+        "user": pwd.getpwuid(os.geteuid()).pw_name,
+    }

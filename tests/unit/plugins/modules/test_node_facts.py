@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils import _decide, _release
+from ansible_collections.sm120.sglang.plugins.modules import node_facts
+
+UNIT = "no-such-unit-anywhere.service"
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> dict[str, Any]:
+    return {
+        "root": str(tmp_path / "product"),
+        "releases": ["r1"],
+        "unit": UNIT,
+        "user": "no-such-user-here",
+        "files": [str(tmp_path / "engine.env")],
+        "models": [
+            {
+                "name": "kimi",
+                "path": str(tmp_path / "model"),
+                "record": str(tmp_path / "record.json"),
+                "files": [
+                    {"name": "a", "sha256": hashlib.sha256(b"x").hexdigest(), "size": 1},
+                ],
+            }
+        ],
+        "disks": [str(tmp_path / "product")],
+        "commands": ["sh"],
+    }
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_bare_node(run_module: Any, arguments: dict[str, Any], check: bool) -> None:
+    found = run_module(node_facts, arguments, check=check)
+    assert found["changed"] is False
+    assert found["releases"] == {
+        "current": "",
+        "previous": "",
+        "complete": [],
+        "unfinished": [],
+        "drift": {},
+    }
+    assert found["models"]["kimi"]["missing"] == ["a"]
+    assert found["unit"]["load_state"] == "not-found"
+    assert found["files"] == {arguments["files"][0]: {"exists": False}}
+    assert found["ports"] == []
+    assert found["user"] == {"exists": False}
+    assert found["system"]["disks"][arguments["disks"][0]]["free"] > 0
+    # What is read is what the deciders take.
+    assert _decide.release(found, "r1")[0]["reason"] == "not on this node"
+    assert [d["item"] for d in _decide.engine(found, "r1", "L", True)] == [
+        "current release",
+        "engine",
+    ]
+    assert (
+        _decide.files(
+            found,
+            [{"path": arguments["files"][0], "sha256": "", "mode": "", "owner": "", "group": ""}],
+        )[0]["reason"]
+        == "missing"
+    )
+
+
+def test_a_node_with_everything(run_module: Any, arguments: dict[str, Any], tmp_path: Path) -> None:
+    paths = _release.Paths(Path(arguments["root"]), "r1")
+    package = paths.building / "venv/lib/python3.11/site-packages/sglang"
+    package.mkdir(parents=True)
+    (package / "a.py").write_text("x = 1\n")
+    _release.seal(paths)
+    _release.switch(paths.root, "r1")
+    (tmp_path / "engine.env").write_text("A=1\n")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/a").write_bytes(b"x")
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        found = run_module(node_facts, {**arguments, "user": me, "ports": [port]})
+    assert found["releases"]["current"] == "r1"
+    assert found["releases"]["drift"] == {"r1": []}
+    assert found["models"]["kimi"]["unverified"] == ["a"]
+    assert found["files"][arguments["files"][0]]["sha256"] == hashlib.sha256(b"A=1\n").hexdigest()
+    assert [(entry["port"], entry["pid"]) for entry in found["ports"]] == [(port, os.getpid())]
+    assert found["user"]["uid"] == os.geteuid()
+    assert _decide.release(found, "r1") == []
+    # A file edited by hand is a difference, whatever a record says.
+    (_release.site_packages(paths.final) / "sglang/a.py").write_text("x = 2\n")
+    again = run_module(node_facts, arguments)
+    assert _decide.release(again, "r1")[0]["reason"] == (
+        "1 file(s) not as built: a.py: changed by hand"
+    )
+
+
+def test_a_bad_manifest_fails_with_a_sentence(run_module: Any, arguments: dict[str, Any]) -> None:
+    arguments["models"][0]["files"] = [{"name": "../x", "sha256": "0" * 64, "size": 1}]
+    found = run_module(node_facts, arguments)
+    assert found["failed"]
+    assert "'../x' must be relative and stay in its folder" in found["msg"]

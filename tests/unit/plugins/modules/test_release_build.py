@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""release_build and release_seal with the real uv, in a folder of the test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils import _release
+from ansible_collections.sm120.sglang.plugins.modules import release_build, release_seal
+
+RELEASE = "lab-0123456789ab"
+
+
+def releases(arguments: dict[str, Any]) -> list[str]:
+    folder = Path(arguments["root"], "releases")
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def test_each_run_from_nothing_to_complete(
+    run_module: Any, build_arguments: dict[str, Any], seal_arguments: dict[str, Any]
+) -> None:
+    root = Path(build_arguments["root"])
+    building, final = root / f"releases/.building-{RELEASE}", root / "releases" / RELEASE
+
+    check = run_module(release_build, build_arguments, check=True)
+    assert (check["changed"], check["path"], releases(build_arguments)) == (True, str(building), [])
+    assert "package" not in check
+    assert run_module(release_seal, seal_arguments, check=True)["changed"]
+
+    built = run_module(release_build, build_arguments)
+    assert (built["changed"], built["path"]) == (True, str(building))
+    package = Path(built["package"])
+    assert (package / "srt/models/kimi_k25.py").is_file()
+    packages = package.parent
+    assert _release.installed(packages) == {
+        "sglang": "0.5.9",
+        "torch": "2.13.0+cpu",
+        "transformers": "4.57.6",
+    }
+    assert (building / "stack.lock").read_text() == build_arguments["requirements"]
+    assert not final.exists()
+
+    check = run_module(release_seal, seal_arguments, check=True)
+    assert (check["changed"], releases(build_arguments)) == (True, [building.name])
+    sealed = run_module(release_seal, seal_arguments)
+    assert (sealed["changed"], sealed["path"]) == (True, str(final))
+    assert sealed["versions"] == {
+        "sglang": "0.5.9",
+        "torch": "2.13.0+cpu",
+        "transformers": "4.57.6",
+    }
+    assert (final / "COMPLETE").read_text().strip() == sealed["digest"]
+    assert releases(build_arguments) == [RELEASE]
+    assert _release.drift(final) == []
+    # The tree works under its final name, and brings its bytecode along.
+    python = final / "venv/bin/python"
+    script = "import sglang, sys; print(sglang.__file__, sys.prefix)"
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [
+        str(_release.site_packages(final) / "sglang/__init__.py"),
+        str(final / "venv"),
+    ]
+    assert list((_release.site_packages(final) / "sglang/srt/models/__pycache__").glob("*.pyc"))
+
+    for mode in (False, True):
+        again = run_module(release_build, build_arguments, check=mode)
+        assert (again["changed"], again["path"]) == (False, str(final))
+        assert again["package"] == str(_release.site_packages(final) / "sglang")
+        assert not run_module(release_seal, seal_arguments, check=mode)["changed"]
+
+
+@pytest.fixture
+def complete(
+    run_module: Any, build_arguments: dict[str, Any], seal_arguments: dict[str, Any]
+) -> Path:
+    run_module(release_build, build_arguments)
+    return Path(run_module(release_seal, seal_arguments)["path"])
+
+
+def test_an_edited_release_is_built_anew(
+    run_module: Any,
+    build_arguments: dict[str, Any],
+    seal_arguments: dict[str, Any],
+    complete: Path,
+) -> None:
+    edited = _release.site_packages(complete) / "sglang/srt/server_args.py"
+    text = edited.read_text()
+    # An editor that writes in place: with a file shared with uv's cache, the edit would be back.
+    with edited.open("a") as stream:
+        stream.write("# edited\n")
+    assert not run_module(release_build, build_arguments)["changed"]  # nobody asked for it
+    again = {**build_arguments, "replace": True}
+    assert run_module(release_build, again, check=True)["changed"]
+    assert run_module(release_build, again)["changed"]
+    assert edited.read_text() != text  # the old one serves until the new one is sealed
+    assert run_module(release_seal, seal_arguments)["changed"]
+    assert _release.drift(complete) == []
+    assert edited.read_text() == text
+
+
+def test_releases_share_what_nobody_edits(
+    run_module: Any, build_arguments: dict[str, Any], complete: Path
+) -> None:
+    other = run_module(release_build, {**build_arguments, "release": "lab-2"})["package"]
+    for name, shared in (("torch/__init__.py", True), ("sglang/__init__.py", False)):
+        first = _release.site_packages(complete) / name
+        second = Path(other).parent / name
+        assert (first.stat().st_ino == second.stat().st_ino) is shared
+    # Building a second release changed the ctime of shared files, and is no drift.
+    assert _release.drift(complete) == []
+
+
+def test_leftovers_go_and_are_never_sealed(
+    run_module: Any,
+    build_arguments: dict[str, Any],
+    seal_arguments: dict[str, Any],
+    complete: Path,
+) -> None:
+    """A leftover of the same id beside the complete release: an interrupted replacement."""
+    digest = (complete / "COMPLETE").read_text()
+    for name in (f".building-{RELEASE}", f".replaced-{RELEASE}", ".building-other"):
+        (complete.parent / name / "venv").mkdir(parents=True)
+    check = run_module(release_build, build_arguments, check=True)
+    assert (check["changed"], check["path"]) == (True, str(complete))
+    assert len(releases(build_arguments)) == 4
+    real = run_module(release_build, build_arguments)
+    assert (real["changed"], real["path"]) == (True, str(complete))
+    assert releases(build_arguments) == [RELEASE]
+    assert not run_module(release_build, build_arguments)["changed"]
+    assert not run_module(release_seal, seal_arguments)["changed"]
+    assert (complete / "COMPLETE").read_text() == digest
+
+
+def test_an_interrupted_build_starts_over(run_module: Any, build_arguments: dict[str, Any]) -> None:
+    building = Path(build_arguments["root"], f"releases/.building-{RELEASE}")
+    (building / "venv/lib").mkdir(parents=True)
+    (building / "half").touch()
+    assert run_module(release_build, build_arguments)["changed"]
+    assert not (building / "half").exists()
+
+
+@pytest.mark.parametrize(
+    ("requirements", "parts"),
+    [
+        (f"sglang==0.5.9 --hash=sha256:{'0' * 64}\n", ["uv failed", "Hash mismatch"]),
+        (f"sglang==9 --hash=sha256:{'0' * 64}\n", ["uv failed", "sglang==9"]),
+        ("sglang>=0.5\n", ["requirements:1: not 'name==version'"]),
+    ],
+)
+def test_a_build_that_fails_says_why_and_completes_nothing(
+    run_module: Any, build_arguments: dict[str, Any], requirements: str, parts: list[str]
+) -> None:
+    found = run_module(release_build, {**build_arguments, "requirements": requirements})
+    assert found["failed"]
+    for part in parts:
+        assert part in found["msg"]
+    assert not Path(build_arguments["root"], "releases", RELEASE).exists()
+    assert run_module(release_build, build_arguments)["changed"]  # the next run converges
+
+
+@pytest.mark.parametrize("python", ["/no/such/python3.11"])
+def test_a_missing_interpreter_is_named(
+    run_module: Any, build_arguments: dict[str, Any], python: str
+) -> None:
+    found = run_module(release_build, {**build_arguments, "python": python})
+    assert found["failed"]
+    assert python in found["msg"]
+
+
+def test_another_build_on_the_node_is_waited_for(
+    run_module: Any, build_arguments: dict[str, Any], seal_arguments: dict[str, Any]
+) -> None:
+    root = Path(build_arguments["root"])
+    (root / f"releases/.building-{RELEASE}/venv").mkdir(parents=True)
+    with _release.build_lock(root):
+        for module, arguments in (
+            (release_build, build_arguments),
+            (release_seal, seal_arguments),
+        ):
+            found = run_module(module, arguments)
+            assert found["failed"]
+            assert "another deployment is building on this node" in found["msg"]
+    assert releases(build_arguments) == [f".building-{RELEASE}"]  # the other's tree is untouched
+
+
+def test_a_release_that_cannot_be_imported_stays_incomplete(
+    run_module: Any, build_arguments: dict[str, Any], seal_arguments: dict[str, Any]
+) -> None:
+    package = Path(run_module(release_build, build_arguments)["package"])
+    broken = package / "srt/server_args.py"
+    os.unlink(broken)
+    broken.write_text("raise ImportError('libcuda.so.1: cannot open shared object file')\n")
+    found = run_module(release_seal, seal_arguments)
+    assert found["failed"]
+    assert "ImportError: libcuda.so.1: cannot open" in found["msg"]
+    assert "Compare the stack's versions" in found["msg"]
+    assert releases(build_arguments) == [f".building-{RELEASE}"]
+
+
+def test_sealing_what_was_never_built(run_module: Any, seal_arguments: dict[str, Any]) -> None:
+    found = run_module(release_seal, seal_arguments)
+    assert found["failed"]
+    assert f"release {RELEASE} was not built; run the deployment" in found["msg"]
+    assert run_module(release_seal, seal_arguments, check=True)["changed"]
