@@ -73,6 +73,8 @@ class ActionModule(ActionBase):
 
         total = sum(sizes[name] for name in missing)
         done = 0
+        # Where modules lie without pipelining; Ansible itself removes it in the end.
+        own = self._connection._shell.tmpdir
         for batch in batches(missing, sizes):
             folder = self._make_tmp_path()
             names = {}
@@ -90,6 +92,7 @@ class ActionModule(ActionBase):
                 adopted = self._verify({**arguments, "incoming": folder, "names": names}, task_vars)
             finally:
                 self._remove_tmp_path(folder, force=True)
+                self._connection._shell.tmpdir = own
             if adopted.get("failed"):
                 return adopted
         return result

@@ -169,6 +169,25 @@ def describe(folder: Path, pins: Sequence[Pin], wheels: Mapping[str, str]) -> li
     return described
 
 
+def pip_error(stderr: str) -> str:
+    """What pip says about a failure, in one line.
+
+    Args:
+        stderr: pip's error output.
+
+    Returns:
+        Its errors with the indented lines below them, which name the package; the last 600
+        characters where it names no error.
+    """
+    told: list[str] = []
+    for line in stderr.splitlines():
+        if line.startswith("ERROR") or (told and line.startswith(" ")):
+            told.append(line.strip())
+        elif told and line.strip():
+            break
+    return " ".join(told)[:1500] or stderr[-600:].strip()
+
+
 def read_manifest(folder: Path, local: Mapping[str, set[str]]) -> list[dict[str, Any]] | None:
     """Read a finished wheelhouse without reading its wheels.
 

@@ -36,7 +36,7 @@ options:
         type: int
         required: true
   incoming:
-    description: A folder with brought files, taken in where wanted and missing.
+    description: A folder with brought files, taken in where a wanted file is missing or wrong.
     type: path
   names:
     description: Files in O(incoming), as they are called there, to their names in O(dest).
@@ -99,6 +99,7 @@ read:
   returned: always
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -107,14 +108,14 @@ from ansible_collections.sm120.sglang.plugins.module_utils import _verified
 
 
 def brought(
-    module: AnsibleModule, wanted: list[_verified.Wanted], missing: tuple[str, ...]
+    module: AnsibleModule, wanted: list[_verified.Wanted], lacking: Collection[str]
 ) -> list[tuple[Path, _verified.Wanted]]:
     """Find the brought files that have to be taken in.
 
     Args:
         module: Parameters `incoming` and `names`.
         wanted: The files.
-        missing: Names of those that are not in place.
+        lacking: Names of those that are not in place, or wrong.
 
     Returns:
         Where each lies, and what it must be.
@@ -129,7 +130,7 @@ def brought(
     return [
         (Path(module.params["incoming"], arrived), by_name[name])
         for arrived, name in sorted(module.params["names"].items())
-        if module.params["incoming"] and name in missing
+        if module.params["incoming"] and name in lacking
     ]
 
 
@@ -150,8 +151,9 @@ def work(module: AnsibleModule) -> dict[str, Any]:
     wanted = _verified.parse_wanted(module.params["files"])
     record = {} if module.params["full"] else _verified.load_record(record_path)
     seen = _verified.inspect(folder, wanted, record)
-    arrived = brought(module, wanted, {*seen.missing, *seen.unverified})
     wrong = _verified.verify(folder, wanted, record, seen.unverified)
+    known = _verified.inspect(folder, wanted, record)
+    arrived = brought(module, wanted, (*known.missing, *known.unverified))
     damaged: list[str] = []
     if not module.check_mode:
         for path, entry in arrived:
@@ -166,18 +168,18 @@ def work(module: AnsibleModule) -> dict[str, Any]:
         "verified": list(final.verified),
         "read": list(seen.unverified),
     }
-    if wrong and module.params["wrong"] == "missing":
-        result["missing"] = sorted({*final.missing, *final.unverified})
-    elif wrong:
-        result["msg"] = (
-            "; ".join(wrong) + ". Remove the file so that it is fetched again, or correct the "
-            "manifest if the file is the one you want."
-        )
-    elif damaged:
+    if damaged:
         result["msg"] = (
             "; ".join(damaged) + ". The transfer or its source is damaged; no damaged file was put "
             "in place. Check the source file and run again."
         )
+    elif final.unverified and module.params["wrong"] == "fail":
+        result["msg"] = (
+            "; ".join(wrong) + ". Remove the file so that it is fetched again, or correct the "
+            "manifest if the file is the one you want."
+        )
+    if module.params["wrong"] == "missing":
+        result["missing"] = sorted({*final.missing, *final.unverified})
     return result
 
 

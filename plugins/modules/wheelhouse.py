@@ -127,8 +127,7 @@ def download(module: AnsibleModule, folder: Path, pins: list[_stack.Pin], tags: 
         )
         listing.unlink()
         if done.returncode != 0:
-            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-            why = " ".join(errors) or done.stderr[-600:]
+            why = _wheelhouse.pip_error(done.stderr)
             hint = "".join(
                 f" {pin.name} {pin.version}: {module.params['unhashed'][pin.name]}; name the place "
                 "in engine_release_extra_index_urls or engine_release_find_links."

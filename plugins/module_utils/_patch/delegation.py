@@ -66,7 +66,8 @@ def decide_delegation(source: Source, rule: DelegationRule, modules: Modules) ->
     except SourceError as error:
         return conflict(f"methods of {rule.class_name} cannot be added: {error}", here)
     names = ", ".join(method.name for method in missing)
-    given = instance_targets(classes, meaning, rule.target)
+    targets = instance_targets(classes, meaning, rule.target)
+    given = [(ref, node) for ref, node in targets if not _gives_none(node)]
     inner = tuple(f"{ref.source.at(node)} {ast.unparse(node)[:80]}" for ref, node in given[:1])
     reason = f"{rule.class_name} lacks {names}, which self.{rule.target} can answer"
     return Decision("needed", reason, (f"{here} lacks {names}", *inner, *shown), (edit,))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import json
+import os
 import sys
 from collections.abc import Mapping
 from types import CodeType
@@ -80,6 +81,8 @@ def check(job: Mapping[str, Any]) -> dict[str, Any]:
         module = importlib.import_module(job["module"])
     except Exception as error:
         return {"ran": False, "why": f"{type(error).__name__}: {error}"[:400], "inner": {}}
+    if os.path.realpath(str(module.__file__)) != job["file"]:
+        return {"ran": False, "why": f"it imports {module.__file__} instead", "inner": {}}
     wrapper_class = getattr(module, job["class"])
     names = [method["name"] for method in job["methods"]]
     inner = {

@@ -116,8 +116,10 @@ class Prover:
         with tempfile.TemporaryDirectory(prefix="sm120-patch-") as folder:
             planned = Path(folder) / "planned.py"
             planned.write_bytes(after(patch.file) or b"")
+            real = str((self.root / patch.file).resolve())
             job = {
-                "overlay": {str((self.root / patch.file).resolve()): str(planned)},
+                "overlay": {str(self.root / patch.file): str(planned), real: str(planned)},
+                "file": real,
                 "site": str(self.root.parent),
                 "module": Modules(after).name_of(patch.file),
                 "class": rule.class_name,

@@ -13,9 +13,9 @@ from urllib.parse import unquote, urlparse
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import TreeError
 
 PACKAGE = "sglang"
-# Where the package lies below what an operator names: the folder itself, site-packages, a
+# Where the package lies below what an operator names: site-packages, a
 # source checkout (python/sglang, pyproject.toml beside it), a virtual environment.
-_BELOW = ("", PACKAGE, f"python/{PACKAGE}")
+_BELOW = (PACKAGE, f"python/{PACKAGE}")
 _VERSION = re.compile(
     rb"^(?:__version__\s*=\s*)(?:version\s*=\s*)?['\"]([^'\"]+)['\"]", re.MULTILINE
 )
@@ -97,7 +97,8 @@ def open_tree(named: str) -> Tree:
             f"{named} is not a folder", "name the folder of the installed sglang package"
         )
     start = start.resolve()
-    found = [start / below for below in _BELOW if _is_package(start / below)][:1]
+    found = [start] if (start / "srt").is_dir() else []
+    found = found or [start / below for below in _BELOW if _is_package(start / below)][:1]
     found = found or [path for path in _venv_packages(start) if _is_package(path)]
     found = found or [path for path in _editable(start) if _is_package(path)]
     found = sorted({path.resolve() for path in found})

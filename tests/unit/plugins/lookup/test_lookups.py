@@ -9,21 +9,34 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible import constants
 from ansible.errors import AnsibleLookupError
-from ansible.plugins.loader import init_plugin_loader, lookup_loader
+from ansible_collections.sm120.sglang.plugins.lookup import model as model_lookup
+from ansible_collections.sm120.sglang.plugins.lookup import role_variables, wheel_digests
+from ansible_collections.sm120.sglang.plugins.lookup import stack as stack_lookup
 from ansible_collections.sm120.sglang.plugins.module_utils import _stack, _verified
 
 REPOSITORY = Path(__file__).parents[4]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def loader() -> None:
-    init_plugin_loader([str(REPOSITORY / "collections")])
+LOOKUPS = {
+    "model": model_lookup,
+    "role_variables": role_variables,
+    "stack": stack_lookup,
+    "wheel_digests": wheel_digests,
+}
 
 
 def look_up(name: str, terms: list[Any], **options: Any) -> list[Any]:
-    """Run a lookup as Ansible does, options read from its documentation."""
-    found: list[Any] = lookup_loader.get(f"sm120.sglang.{name}").run(terms, {}, **options)
+    """Run a lookup with the options that its documentation describes, as Ansible does."""
+    module = LOOKUPS[name]
+    plugin: Any = module.LookupModule()
+    plugin._load_name = f"sm120.sglang.{name}"
+    described = yaml.safe_load(module.DOCUMENTATION)["options"]
+    constants.config.initialize_plugin_configuration_definitions(
+        "lookup", plugin._load_name, described
+    )
+    found: list[Any] = plugin.run(terms, {}, **options)
     return found
 
 

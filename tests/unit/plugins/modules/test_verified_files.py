@@ -128,6 +128,41 @@ def test_a_damaged_transfer_is_not_put_in_place(
     assert run_module(verified_files, bringing)["missing"] == []
 
 
+def test_a_wrong_file_can_count_as_missing_and_be_replaced(
+    run_module: Any, arguments: dict[str, Any], bringing: dict[str, Any], tmp_path: Path
+) -> None:
+    place(tmp_path)
+    model = tmp_path / "dest/d/model.bin"
+    model.write_bytes(b"wEights")
+    for check in (True, False):
+        asked = run_module(verified_files, {**arguments, "wrong": "missing"}, check=check)
+        assert (asked["changed"], asked["missing"]) == (False, ["d/model.bin"])
+        assert asked["verified"] == ["config.json"]
+    replacing = {**bringing, "wrong": "missing"}
+    config = (tmp_path / "dest/config.json").stat().st_ino
+    assert run_module(verified_files, replacing, check=True)["changed"]
+    assert model.read_bytes() == b"wEights"
+    result = run_module(verified_files, replacing)
+    assert (result["changed"], result["missing"]) == (True, [])
+    assert model.read_bytes() == FILES["d/model.bin"]
+    assert (tmp_path / "dest/config.json").stat().st_ino == config  # it was right
+    for check in (False, True):
+        assert not run_module(verified_files, replacing, check=check)["changed"]
+
+
+@pytest.mark.parametrize("wrong", ["fail", "missing"])
+def test_a_damaged_replacement_is_never_silent(
+    run_module: Any, bringing: dict[str, Any], tmp_path: Path, wrong: str
+) -> None:
+    place(tmp_path)
+    (tmp_path / "dest/d/model.bin").write_bytes(b"wEights")
+    (tmp_path / "incoming/part1").write_bytes(b"wXights")
+    found = run_module(verified_files, {**bringing, "wrong": wrong})
+    assert found["failed"]
+    assert "d/model.bin: arrived with sha256 " in found["msg"]
+    assert (tmp_path / "dest/d/model.bin").read_bytes() == b"wEights"
+
+
 def test_the_mode_is_set(run_module: Any, bringing: dict[str, Any], tmp_path: Path) -> None:
     run_module(verified_files, {**bringing, "mode": "0600"})
     assert (tmp_path / "dest/config.json").stat().st_mode & 0o777 == 0o600

@@ -121,6 +121,16 @@ def test_a_real_class_that_cannot_be_imported_is_no_error(
     assert "real class not tried" in proof["summary"]
 
 
+def test_another_installation_is_not_taken_for_the_release(tmp_path: Path) -> None:
+    other = make_release(tmp_path / "other")
+    package = make_release(tmp_path / "one").rename(tmp_path / "one" / "copy")
+    environment = {"PYTHONPATH": str(other.parent)}
+    result = go(package, python=sys.executable, python_environment=environment, patches=[KIMI])
+    proof = result.outcomes[0].proof or {}
+    assert not proof["real_class"]["ran"]
+    assert f"it imports {other}" in proof["real_class"]["why"]
+
+
 def test_a_real_class_that_behaves_otherwise_stops_the_run(tmp_path: Path) -> None:
     """What only running tells: the methods are taken away again at import."""
     model = MODEL + (

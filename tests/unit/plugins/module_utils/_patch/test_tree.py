@@ -37,6 +37,11 @@ def test_what_an_operator_may_name(tmp_path: Path, below: str, named: str) -> No
     assert tree.read("srt/y.py") is None
 
 
+def test_the_package_folder_may_have_any_name(tmp_path: Path) -> None:
+    package = make_package(tmp_path).rename(tmp_path / "copy")
+    assert open_tree(str(package)).root == package
+
+
 def site_packages(tmp_path: Path) -> Path:
     site = tmp_path / "venv" / "lib" / "python3.12" / "site-packages"
     site.mkdir(parents=True)

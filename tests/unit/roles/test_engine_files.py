@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's unit and configuration, rendered by Ansible itself and read by systemd."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[3]
+KEY = 'k"ey$with%odd\\characters'
+TARGET = {
+    "name": "kimi",
+    "path": "/var/lib/sglang/models/kimi/1",
+    "manifest_sha256": "m1",
+    "config": {"max_position_embeddings": 4096},
+}
+DRAFT = {
+    "name": "draft",
+    "path": "/var/lib/sglang/models/draft/1",
+    "manifest_sha256": "m2",
+    "config": {"max_position_embeddings": 2048},
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "full": {
+        "engine_api_key": KEY,
+        "_preflight_models": [TARGET, DRAFT],
+        "engine_arguments": {"mem_fraction_static": 0.94, "chat-template": "/a b/100%.jinja"},
+        "engine_environment": {"NCCL_DEBUG": "INFO", "ODD": 'a "b" $c `d` \\e'},
+    },
+    "plain": {"_preflight_models": [TARGET]},
+}
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, Any]]]:
+    """Variant to path to what `_engine_files` says about it."""
+    place = tmp_path_factory.mktemp("engine")
+    role = REPOSITORY / "roles/engine"
+    plays = []
+    for name, variables in VARIANTS.items():
+        common = {
+            "engine_release_root": str(place / "product"),
+            "_engine_templates": str(role / "templates"),
+            "_preflight_stack": {"name": "lab-0.5.9"},
+            "_preflight_release": "lab-0.5.9-0123456789ab",
+            "_preflight_node": {"models": {}},
+        }
+        (place / f"{name}.yml").write_text(yaml.safe_dump({**common, **variables}))
+        files = [role / "defaults/main.yml", role / "vars/main.yml", place / f"{name}.yml"]
+        content = "{{ _engine_files | to_json }}"
+        write = {"dest": str(place / f"{name}.json"), "content": content}
+        plays.append(
+            {
+                "hosts": "all",
+                "gather_facts": False,
+                "vars_files": [str(path) for path in files],
+                "tasks": [{"ansible.builtin.copy": write}],
+            }
+        )
+    (place / "play.yml").write_text(yaml.safe_dump(plays))
+    (place / "ansible.cfg").write_text("[defaults]\ninject_facts_as_vars = False\n")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")}
+    environment |= {
+        "ANSIBLE_CONFIG": str(place / "ansible.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / "collections"),
+        "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+        "ANSIBLE_PIPELINING": "1",
+        "ANSIBLE_LOCAL_TEMP": str(place / "local"),
+        "ANSIBLE_REMOTE_TMP": str(place / "remote"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", "-i", "node,", "-c", "local", "play.yml"],
+        env=environment,
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    python = place / "product/current/venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    return {
+        name: {entry["path"]: entry for entry in json.loads((place / f"{name}.json").read_text())}
+        for name in VARIANTS
+    }
+
+
+UNIT = "/etc/systemd/system/sglang.service"
+
+
+def command_of(unit: str) -> list[str]:
+    joined = unit.replace("\\\n", " ")
+    line = re.search(r"^ExecStart=(.*)$", joined, re.MULTILINE)
+    assert line
+    return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line[1])]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_systemd_accepts_the_unit(rendered: Any, variant: str, tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze here")
+    unit = tmp_path / "sglang.service"
+    unit.write_text(rendered[variant][UNIT]["content"])
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    complaints = [line for line in done.stderr.splitlines() if "sglang.service" in line]
+    assert (done.returncode, complaints) == (0, [])
+
+
+def test_a_typo_in_the_unit_would_be_seen(rendered: Any, tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze here")
+    unit = tmp_path / "sglang.service"
+    text = rendered["plain"][UNIT]["content"]
+    unit.write_text(text.replace("LimitMEMLOCK=infinity", "LimitMEMLOCK=lots"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "sglang.service" in done.stderr
+
+
+def test_the_command_starts_the_engine_with_every_argument(rendered: Any) -> None:
+    words = command_of(rendered["full"][UNIT]["content"])
+    assert words[0].endswith("/current/venv/bin/python")
+    assert words[1:3] == ["-m", "sglang.launch_server"]
+    for pair in (
+        ["--model-path", TARGET["path"]],
+        ["--served-model-name", "kimi"],
+        ["--host", "127.0.0.1"],
+        ["--port", "30000"],
+        ["--speculative-algorithm", "EAGLE3"],
+        ["--speculative-draft-model-path", DRAFT["path"]],
+        ["--speculative-eagle-topk", "1"],
+        ["--mem-fraction-static", "0.94"],
+        ["--chat-template", "/a b/100%.jinja"],
+        ["--config", "${CREDENTIALS_DIRECTORY}/secrets.yaml"],
+    ):
+        assert words[words.index(pair[0]) + 1] == pair[1]
+    assert "--context-length" not in words
+
+
+def test_without_draft_and_key_nothing_of_either_is_left(rendered: Any) -> None:
+    unit = rendered["plain"][UNIT]["content"]
+    assert "speculative" not in unit
+    assert "--config" not in command_of(unit)
+    assert "LoadCredential" not in unit
+    assert set(rendered["plain"]) == {UNIT, "/etc/sglang/engine.env"}
+
+
+def test_the_key_stands_in_one_file_that_only_root_reads(rendered: Any) -> None:
+    files = rendered["full"]
+    secrets = files.pop("/etc/sglang/secrets.yaml")
+    try:
+        assert yaml.safe_load(secrets["content"]) == {"api-key": KEY}
+        assert (secrets["mode"], secrets["owner"], secrets["group"]) == ("0600", "root", "root")
+        for entry in files.values():
+            assert KEY not in entry["content"]
+            assert json.dumps(KEY)[1:-1] not in entry["content"]
+    finally:
+        files["/etc/sglang/secrets.yaml"] = secrets
+
+
+def test_the_environment_is_read_as_it_was_meant(rendered: Any) -> None:
+    entry = rendered["full"]["/etc/sglang/engine.env"]
+    assert (entry["mode"], entry["owner"], entry["group"]) == ("0640", "root", "sglang")
+    # systemd's syntax inside double quotes is the shell's.
+    script = f"set -a; {entry['content']} env -0"
+    done = subprocess.run(["env", "-i", "sh", "-c", script], capture_output=True, check=True)
+    values = dict(line.split("=", 1) for line in done.stdout.decode().split("\0") if "=" in line)
+    assert values["ODD"] == 'a "b" $c `d` \\e'
+    assert values["NCCL_DEBUG"] == "INFO"
+    assert values["HF_HUB_OFFLINE"] == "1"
+    assert values["HOME"].endswith("/cache/lab-0.5.9-0123456789ab")
+    # Set when, and only when, the draft's context is shorter.
+    assert values["SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"] == "1"
+    plain = rendered["plain"]["/etc/sglang/engine.env"]["content"]
+    assert "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN" not in plain
+    assert re.fullmatch(r"[0-9a-f]{16}", values["SGLANG_DEPLOY_LAUNCH"])
+    assert values["SGLANG_DEPLOY_LAUNCH"] not in plain
+
+
+def test_the_unit_keeps_its_promises(rendered: Any) -> None:
+    lines = rendered["full"][UNIT]["content"].splitlines()
+    for line in (
+        "User=sglang",
+        "KillMode=control-group",
+        "LimitMEMLOCK=infinity",
+        "StartLimitBurst=3",
+        "NoNewPrivileges=yes",
+        "LoadCredential=secrets.yaml:/etc/sglang/secrets.yaml",
+    ):
+        assert line in lines
+    # CUDA and the kernel compilers need devices and executable memory.
+    broken_by = ("MemoryDenyWriteExecute=yes", "PrivateDevices=yes")
+    assert not set(broken_by) & set(lines)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for every role, whatever it does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[3]
+ROLES = sorted(path.name for path in (REPOSITORY / "roles").iterdir() if path.is_dir())
+BESIDE = {"benchmark", "observability", "gateway"}  # roles of playbooks of their own
+STEPS = ["check", "install", "configure", "run", "confirm"]
+
+
+def load(role: str, file: str) -> Any:
+    path = REPOSITORY / "roles" / role / file
+    return yaml.safe_load(path.read_text()) if path.exists() else {}
+
+
+def options(role: str) -> dict[str, Any]:
+    found: dict[str, Any] = load(role, "meta/argument_specs.yml")["argument_specs"]["main"][
+        "options"
+    ]
+    return found
+
+
+def task_files(role: str) -> list[Path]:
+    return sorted((REPOSITORY / "roles" / role / "tasks").glob("*.yml"))
+
+
+def tasks_in(found: Any) -> Iterator[dict[str, Any]]:
+    """Every task of a list, those in blocks included."""
+    for task in found or []:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from tasks_in(task.get(part))
+
+
+def tasks_of(role: str) -> Iterator[dict[str, Any]]:
+    for path in task_files(role):
+        yield from tasks_in(yaml.safe_load(path.read_text()))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_defaults_and_argument_spec_say_the_same(role: str) -> None:
+    defaults = load(role, "defaults/main.yml")
+    spec = options(role)
+    assert {name: option["default"] for name, option in spec.items() if "default" in option} == (
+        defaults
+    )
+    without = {name for name, option in spec.items() if "default" not in option}
+    assert without == {name for name, option in spec.items() if option.get("required")}
+
+
+TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "path": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "list": (list,),
+    "dict": (dict,),
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_defaults_have_the_type_that_they_are_said_to_have(role: str) -> None:
+    for name, option in options(role).items():
+        assert option["description"], name
+        if "default" in option:
+            assert type(option["default"]) in TYPES[option["type"]], name
+        if "choices" in option and "default" in option:
+            assert option["default"] in option["choices"], name
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_names_say_whose_they_are(role: str) -> None:
+    assert [name for name in options(role) if not name.startswith(f"{role}_")] == []
+    derived = load(role, "vars/main.yml") or {}
+    assert [name for name in derived if not name.startswith(f"_{role}_")] == []
+    for task in tasks_of(role):
+        names = [name for name in task.get("ansible.builtin.set_fact", {}) if name != "cacheable"]
+        names += task.get("vars", {})
+        names += [task.get("loop_control", {}).get("loop_var", f"_{role}_")]
+        # `ansible_*` in a task's vars are Ansible's own switches.
+        wrong = [name for name in names if not name.startswith((f"_{role}_", "ansible_"))]
+        assert wrong == [], task["name"]
+        # What another role reads begins with one underscore, what stays here with two.
+        register = task.get("register", f"_{role}_")
+        assert re.match(rf"__?{role}(_|$)", register), task["name"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_stays_in_a_role_is_used_there_alone(role: str) -> None:
+    private = {
+        task["register"] for task in tasks_of(role) if task.get("register", "").startswith("__")
+    }
+    for other in set(ROLES) - {role}:
+        text = "".join(path.read_text() for path in task_files(other))
+        used = {name for name in private if re.search(rf"\b{name}\b", text)}
+        # The build's result is handed from building to patching, one play later.
+        assert used <= {"__engine_release_build"}, f"{other} uses {used} of {role}"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_table_of_contents_has_the_five_steps(role: str) -> None:
+    text = (REPOSITORY / "roles" / role / "tasks/main.yml").read_text()
+    headings = re.findall(r"^\s*# ([a-z]+(?:, [a-z]+)*):", text, re.MULTILINE)
+    assert [step for heading in headings for step in heading.split(", ")] == STEPS
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_task_file_is_in_the_table_of_contents(role: str) -> None:
+    main = yaml.safe_load((REPOSITORY / "roles" / role / "tasks/main.yml").read_text())
+    named = {
+        task[kind]
+        for task in tasks_in(main)
+        for kind in ("ansible.builtin.import_tasks", "ansible.builtin.include_tasks")
+        if kind in task
+    }
+    assert {path.name for path in task_files(role)} == named | {"main.yml"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_tasks_use_full_names_and_real_booleans(role: str) -> None:
+    keywords = {"name", "register", "vars", "loop", "loop_control", "when", "delegate_to", "tags"}
+    keywords |= {"become", "become_user", "changed_when", "failed_when", "check_mode", "diff"}
+    keywords |= {"no_log", "block", "rescue", "always", "until", "retries", "delay", "notify"}
+    keywords |= {"environment", "run_once", "ignore_errors", "any_errors_fatal", "throttle"}
+    for task in tasks_of(role):
+        assert task["name"][0].isupper()
+        modules = set(task) - keywords
+        assert all(name.startswith(("ansible.builtin.", "sm120.sglang.")) for name in modules)
+        assert len(modules) == (0 if "block" in task else 1), task["name"]
+    texts = [path.read_text() for path in (REPOSITORY / "roles" / role).rglob("*.yml")]
+    # Facts are not injected as variables, and no role knows the lab.
+    assert not [text for text in texts if re.search(r"\bansible_(os_family|distribution)\b", text)]
+    assert not [text for text in texts if re.search(r"when:.*\blab\b", text)]
+
+
+def test_the_playbook_has_every_role_and_no_other() -> None:
+    plays = yaml.safe_load((REPOSITORY / "playbooks/deploy.yml").read_text())
+    used = [
+        entry["role"].removeprefix("sm120.sglang.")
+        for play in plays
+        for entry in play.get("roles", [])
+    ]
+    assert len(used) == len(set(used))
+    assert set(used) == set(ROLES) - BESIDE
+    # The order of the design: each stands on what the ones before it did.
+    assert used == [
+        "preflight",
+        "cuda_stack",
+        "engine_release",
+        "source_patches",
+        "model_store",
+        "engine",
+        "health_gate",
+    ]
+
+
+def test_preflight_knows_every_role_of_the_playbook() -> None:
+    roles = load("preflight", "vars/main.yml")["_preflight_roles"]
+    assert sorted(roles) == sorted(set(ROLES) - BESIDE)
+
+
+@pytest.mark.parametrize("inventory", ["example", "lab"])
+def test_inventories_use_variables_that_exist(inventory: str) -> None:
+    known = {name for role in ROLES for name in options(role)}
+    files = list((REPOSITORY / "inventories" / inventory / "group_vars").rglob("*.yml"))
+    assert files
+    for path in files:
+        names = set(yaml.safe_load(path.read_text()))
+        ours = {name for name in names if name.startswith(tuple(f"{role}_" for role in ROLES))}
+        assert ours <= known, path
+        assert all(name.startswith("lab_") for name in names - ours), path
