@@ -63,11 +63,12 @@ lint: venv ## ruff, mypy, yamllint, ansible-lint, shellcheck, actionlint
 	shellcheck scripts/*.sh .ci/run
 	ansible-lint --config-file .config/ansible-lint.yml
 	scripts/actionlint.sh
+	ansible-inventory -i inventories/example --graph >/dev/null
 	for playbook in $(PLAYBOOKS); do ansible-playbook --syntax-check "$$playbook" >/dev/null; done
 
 .PHONY: test-unit
 test-unit: venv lab-packages ## Unit tests
-	pytest -q tests/unit
+	pytest -q -n 2 --dist loadfile tests/unit
 
 .PHONY: test-other-core
 test-other-core: venv ## Unit tests on the other supported ansible-core, where its Python is there

@@ -26,7 +26,6 @@ _ENTRY = re.compile(
     r"(?P<hashes>(?: \\\n    --hash=\S+)*)$",
     re.MULTILINE,
 )
-_PLATFORM = "sys_platform == 'linux' and platform_machine == 'x86_64'"
 
 
 def compile_universal(source: Path, pythons: tuple[str, ...], dependencies: bool) -> str:
@@ -43,9 +42,14 @@ def compile_universal(source: Path, pythons: tuple[str, ...], dependencies: bool
     oldest = min(pythons, key=_stack.version_key)
     with tempfile.TemporaryDirectory() as folder:
         # uv takes the list of platforms from a project file in its working directory only.
-        Path(folder, "pyproject.toml").write_text(f'[tool.uv]\nenvironments = ["{_PLATFORM}"]\n')
+        newest = _stack.version_key(max(pythons, key=_stack.version_key))
+        platform = (
+            "sys_platform == 'linux' and platform_machine == 'x86_64' "
+            f"and python_full_version < '{newest[0]}.{newest[1] + 1}'"
+        )
+        Path(folder, "pyproject.toml").write_text(f'[tool.uv]\nenvironments = ["{platform}"]\n')
         command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal"]
-        command += ["--no-header", "--no-annotate", "--generate-hashes"]
+        command += ["--no-header", "--no-annotate", "--generate-hashes", "--only-binary", ":all:"]
         command += [
             "--python-version",
             oldest,

@@ -120,7 +120,7 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
     # would be in every later release, so the engine is copied and only the rest is linked.
     engine = [pin for pin in pins if pin.name == _release.PACKAGE]
     rest = [pin for pin in pins if pin.name != _release.PACKAGE]
-    steps = [([*make, str(venv)], [])]
+    steps: list[tuple[list[str], list[_stack.Pin]]] = [([*make, str(venv)], [])]
     steps += [([*install, "--link-mode", "hardlink"], rest)] if rest else []
     steps += [([*install, "--link-mode", "copy"], engine)] if engine else []
     for command, group in steps:

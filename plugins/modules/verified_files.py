@@ -47,8 +47,8 @@ options:
     type: path
   wrong:
     description:
-      - What a file of the right size and the wrong content is. V(fail) fails, V(missing) lists it in
-        RV(missing), for a caller that brings it again.
+      - What a file of the right size and the wrong content is. V(fail) fails, V(missing) lists it
+        in RV(missing), for a caller that brings it again.
     type: str
     choices: [fail, missing]
     default: fail

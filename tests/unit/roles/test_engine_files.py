@@ -141,7 +141,7 @@ def test_the_command_starts_the_engine_with_every_argument(rendered: Any) -> Non
     words = command_of(rendered["full"][UNIT]["content"])
     assert words[0].endswith("/current/venv/bin/python")
     assert words[1:3] == ["-m", "sglang.launch_server"]
-    for pair in (
+    pairs: list[list[Any]] = [
         ["--model-path", TARGET["path"]],
         ["--served-model-name", "kimi"],
         ["--host", "127.0.0.1"],
@@ -152,8 +152,9 @@ def test_the_command_starts_the_engine_with_every_argument(rendered: Any) -> Non
         ["--mem-fraction-static", "0.94"],
         ["--chat-template", "/a b/100%.jinja"],
         ["--config", "${CREDENTIALS_DIRECTORY}/secrets.yaml"],
-    ):
-        assert words[words.index(pair[0]) + 1] == pair[1]
+    ]
+    for flag, value in pairs:
+        assert words[words.index(flag) + 1] == value
     assert "--context-length" not in words
 
 
@@ -166,16 +167,13 @@ def test_without_draft_and_key_nothing_of_either_is_left(rendered: Any) -> None:
 
 
 def test_the_key_stands_in_one_file_that_only_root_reads(rendered: Any) -> None:
-    files = rendered["full"]
-    secrets = files.pop("/etc/sglang/secrets.yaml")
-    try:
-        assert yaml.safe_load(secrets["content"]) == {"api-key": KEY}
-        assert (secrets["mode"], secrets["owner"], secrets["group"]) == ("0600", "root", "root")
-        for entry in files.values():
+    secrets = rendered["full"]["/etc/sglang/secrets.yaml"]
+    assert yaml.safe_load(secrets["content"]) == {"api-key": KEY}
+    assert (secrets["mode"], secrets["owner"], secrets["group"]) == ("0600", "root", "root")
+    for path, entry in rendered["full"].items():
+        if path != "/etc/sglang/secrets.yaml":
             assert KEY not in entry["content"]
             assert json.dumps(KEY)[1:-1] not in entry["content"]
-    finally:
-        files["/etc/sglang/secrets.yaml"] = secrets
 
 
 def test_the_environment_is_read_as_it_was_meant(rendered: Any) -> None:

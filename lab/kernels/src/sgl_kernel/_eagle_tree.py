@@ -34,29 +34,32 @@ class MaskMode(IntEnum):
 
 def tree_parents(
     selected_index: Sequence[int], parent_list: Sequence[float], topk: int
-) -> list[int]:
-    """Return the parent node of every node; the root is its own.
+) -> list[int | None]:
+    """Return the parent node of every node.
+
+    A child whose draft probability rounds to 1 scores exactly what its parent does, and SGLang's
+    choice of the best nodes may then keep the child alone.  Such an orphan is legal and useless.
 
     Args:
         selected_index: flat candidate numbers of nodes 1 to n-1, ascending.
         parent_list: flat candidate number that each beam continues.
         topk: choices per step.
 
+    Returns:
+        Per node the number of its parent; None for the root and for an orphan.
+
     Raises:
-        ValueError: a node's parent was not selected, so the nodes form no tree.
+        ValueError: a node stands before its parent, so the numbers are not ascending.
     """
     node_of = {candidate: node for node, candidate in enumerate(selected_index, start=1)}
-    parents = [_ROOT]
+    parents: list[int | None] = [None]
     for node, candidate in enumerate(selected_index, start=1):
         beam = candidate // topk
-        if beam == 0:
-            parents.append(_ROOT)
-            continue
-        parent = node_of.get(int(parent_list[beam]))
-        if parent is None or parent >= node:
+        parent = _ROOT if beam == 0 else node_of.get(int(parent_list[beam]))
+        if parent is not None and parent >= node:
             raise ValueError(
-                f"node {node} (candidate {candidate}) continues candidate "
-                f"{int(parent_list[beam])}, which is not selected before it: {selected_index}"
+                f"node {node} (candidate {candidate}) stands before its parent, node {parent} "
+                f"(candidate {int(parent_list[beam])}): {list(selected_index)}"
             )
         parents.append(parent)
     return parents
@@ -96,7 +99,7 @@ def build_tree_kernel_efficient(
 
     Raises:
         NotImplementedError: the bit-packed mask, which no CPU attention backend reads.
-        ValueError: the selected candidates form no tree.
+        ValueError: the selected candidates are not ascending.
     """
     nodes = draft_token_num
     if tree_mask_mode not in (MaskMode.FULL_MASK, MaskMode.QLEN_ONLY):
@@ -119,18 +122,24 @@ def build_tree_kernel_efficient(
         depths = [0] * nodes
         for node, parent in enumerate(parents):
             if node != _ROOT:
-                mask[node] = mask[parent]  # a node sees what its parent sees, and itself
-                depths[node] = depths[parent] + 1
+                # A node sees what its parent sees, and itself; an orphan hangs below the root.
+                above = _ROOT if parent is None else parent
+                mask[node] = mask[above]
+                depths[node] = depths[above] + 1
             mask[node, node] = True
 
         first = request * nodes
         positions[first : first + nodes] = positions.new_tensor(depths) + prefix
-        # Children are linked from the last to the first, so that a list runs in node order.
+        # Children are linked from the last to the first, so that a list runs in node order.  An
+        # orphan is in no list: verification never reaches it.
         for node in range(nodes - 1, 0, -1):
-            older = int(retrive_next_token[request, parents[node]])
+            parent = parents[node]
+            if parent is None:
+                continue
+            older = int(retrive_next_token[request, parent])
             if older != -1:
                 retrive_next_sibling[request, node] = older
-            retrive_next_token[request, parents[node]] = node
+            retrive_next_token[request, parent] = node
         for node in range(nodes):
             retrive_index[request, node] = first + node
 

@@ -109,6 +109,10 @@ def test_drafts_hit_at_every_step_or_never(
         logits = normalized(hidden) @ head.T
         if hits:
             assert logits.argmax(axis=1).tolist() == successor
+            weight = np.exp(logits)
+            sureness = (weight.max(axis=1) / weight.sum(axis=1)).astype(np.float32)
+            assert sureness.min() > 0.5
+            assert sureness.max() < 0.999  # a 1 would tie a token with its parent
         else:
             right = logits[np.arange(len(CYCLE)), successor]
             assert (right[:, None] <= logits).all()  # the right one is the last choice

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def test_batches_bound_space_and_keep_order(sizes: list[int], limit: int) -> Non
         assert 1 <= len(batch) <= 32
         assert len(batch) == 1 or sum(by_name[name] for name in batch) <= limit
     # No batch could have taken the next file as well.
-    for batch, following in zip(cut, cut[1:], strict=False):
+    for batch, following in pairwise(cut):
         full = sum(by_name[name] for name in [*batch, following[0]]) > limit
         assert full or len(batch) == 32
 
@@ -159,7 +160,7 @@ def test_what_is_wrong_is_named(
 def test_nothing_wrong_has_a_wanted_name(run: tuple[Path, dict[str, Any]]) -> None:
     place = run[0]
     assert (place / "dest/lying.bin").read_bytes() == b"wrong"  # the damaged one is not better
-    assert not [path for path in (place / "dest").rglob("*.partial")]
+    assert not list((place / "dest").rglob("*.partial"))
 
 
 def test_no_temporary_file_stays(run: tuple[Path, dict[str, Any]]) -> None:

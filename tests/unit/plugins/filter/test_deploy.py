@@ -111,7 +111,7 @@ def test_a_command_line_has_an_argument_a_line() -> None:
     )
 
 
-WORDS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_categories=("Cc",)))
+WORDS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_categories=["Cc"]))
 
 
 @settings(max_examples=80, deadline=None)

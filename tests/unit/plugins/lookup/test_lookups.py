@@ -232,7 +232,7 @@ def test_a_damaged_source_is_named(
 
 def test_a_model_without_config(model: dict[str, Any]) -> None:
     Path(model["source"]["path"], "config.json").unlink()
-    with pytest.raises(AnsibleLookupError, match="model kimi: .*config.json: No such file"):
+    with pytest.raises(AnsibleLookupError, match=r"model kimi: .*config\.json: No such file"):
         look_up("model", [model], root="/m")
 
 

@@ -98,13 +98,13 @@ def test_override_when_and_only_when_the_draft_is_shorter(
 
 
 def test_a_context_longer_than_the_target_is_refused() -> None:
-    with pytest.raises(launch.LaunchError, match="262145 is longer than .* 262144"):
+    with pytest.raises(launch.LaunchError, match=r"262145 is longer than .* 262144"):
         launch.decide_context(KIMI, DRAFT, 262145)
 
 
 def test_the_override_cannot_be_set_by_hand() -> None:
     decision = launch.decide_context(KIMI, None)
-    with pytest.raises(launch.LaunchError, match="decided from the two config.json"):
+    with pytest.raises(launch.LaunchError, match=r"decided from the two config\.json"):
         launch.render_environment({launch.CONTEXT_OVERRIDE: "1"}, decision)
 
 

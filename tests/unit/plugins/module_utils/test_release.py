@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.sm120.sglang.plugins.module_utils import _release
+from ansible_collections.sm120.sglang.plugins.module_utils import _release, _verified
 from ansible_collections.sm120.sglang.plugins.module_utils._release import Paths, ReleaseError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,7 +129,7 @@ def test_bytecode_is_not_drift(tmp_path: Path) -> None:
 
 def test_unchanged_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = sealed(tmp_path)
-    monkeypatch.setattr(_release._verified, "sha256_file", None)
+    monkeypatch.setattr(_verified, "sha256_file", None)
     assert _release.drift(tree) == []
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -192,7 +191,7 @@ def test_a_release_that_cannot_be_imported_stays_incomplete(
 ) -> None:
     package = Path(run_module(release_build, build_arguments)["package"])
     broken = package / "srt/server_args.py"
-    os.unlink(broken)
+    broken.unlink()
     broken.write_text("raise ImportError('libcuda.so.1: cannot open shared object file')\n")
     found = run_module(release_seal, seal_arguments)
     assert found["failed"]
