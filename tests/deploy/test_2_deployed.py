@@ -23,8 +23,8 @@ LAB_ARGUMENTS = {
 
 def serves(node: Node) -> bool:
     """Whether the engine runs the current release without a restart."""
-    shown = node.run("systemctl show sglang --property=ActiveState,NRestarts --value").split()
-    return shown == ["active", "0"]
+    shown = node.run("systemctl show sglang --property=ActiveState,NRestarts").splitlines()
+    return set(shown) == {"ActiveState=active", "NRestarts=0"}
 
 
 def test_a_second_run_changes_nothing(deployed: Node) -> None:
