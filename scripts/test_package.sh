@@ -19,20 +19,23 @@ if grep -E '(^|/)(tests|lab|\.lab|\.venv[^/]*|__pycache__|inventories|molecule)/
 fi
 
 mkdir "$work/collections" "$work/empty"
-ansible-galaxy collection install --offline -p "$work/collections" "$archive" >/dev/null
 # Nothing of the clone may help.
 unset ANSIBLE_CONFIG PYTHONPATH
 export ANSIBLE_COLLECTIONS_PATH="$work/collections" ANSIBLE_LOCALHOST_WARNING=0
 cd "$work/empty"
-roles=$(ansible-doc -t role -l sm120.sglang)
+ansible-galaxy collection install --offline -p "$work/collections" "$archive" >/dev/null
+listed=$(ansible-doc -t role -l sm120.sglang)
+roles=()
 for role in preflight cuda_stack engine_release source_patches model_store engine health_gate; do
-  grep -q "sm120.sglang.$role" <<<"$roles" || { echo "ansible-doc does not list role $role" >&2; exit 1; }
-  ansible-doc -t role "sm120.sglang.$role" >/dev/null
+  grep -q "sm120.sglang.$role" <<<"$listed" || { echo "ansible-doc does not list role $role" >&2; exit 1; }
+  roles+=("sm120.sglang.$role")
 done
-for module in "$work"/collections/ansible_collections/sm120/sglang/plugins/modules/*.py; do
-  name=$(basename "$module" .py)
-  [ "$name" = __init__ ] || ansible-doc -t module "sm120.sglang.$name" >/dev/null
+ansible-doc -t role "${roles[@]}" >/dev/null
+modules=()
+for module in "$work"/collections/ansible_collections/sm120/sglang/plugins/modules/[a-z]*.py; do
+  modules+=("sm120.sglang.$(basename "$module" .py)")
 done
+ansible-doc -t module "${modules[@]}" >/dev/null
 ansible-playbook -i localhost, --syntax-check sm120.sglang.deploy >/dev/null
 # The first play runs for real: an inventory without nodes is refused, with the reason.
 if output=$(ansible-playbook -i localhost, sm120.sglang.deploy 2>&1); then

@@ -144,4 +144,4 @@ def test_a_draft_that_never_hits_does_not_pass(deployed: Node) -> None:
     outcome = deployed.deploy(extra=extra)
     assert outcome.code != 0
     assert outcome.says("FAIL accept_length 1.0"), outcome.output
-    assert deployed.run("systemctl is-active sglang || true") == "inactive"
+    assert deployed.run("systemctl is-active sglang || true") in ("inactive", "failed")

@@ -33,6 +33,8 @@ _INTERPRETER = re.compile(
     r"^(?:\S*python[\d.]*: (?P<python>(?:No module named|can't open file|Error while finding).*)"
     r"|(?P<fatal>Fatal Python error: .*))$"
 )
+# Said by systemd's own child before it becomes the service's process.
+_SETUP = re.compile(r"^\S+\.service: (?P<text>Failed at step \w+ spawning .+)$")
 # What a process says when another one died first: never the cause while there is another.
 _CONSEQUENCE = re.compile(
     r"\b(?:EOFError|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|KeyboardInterrupt"
@@ -318,6 +320,8 @@ def _traceback(lines: Sequence[Line]) -> Cause | None:
 def _plain(own: Sequence[Line]) -> Cause | None:
     """A death that no traceback tells: the argument parser's, the interpreter's, a child's."""
     for line in own:
+        if found := _SETUP.match(line.text):
+            return Cause(_short(found["text"]), evidence=(line.text,))
         if found := _ARGPARSE.match(line.text):
             return Cause(_short(f"argument refused: {found['text']}"), evidence=(line.text,))
         if found := _INTERPRETER.match(line.text):
@@ -341,7 +345,7 @@ def _unit_end(unit: UnitState | None, manager: Sequence[str]) -> Cause:
     if unit is None:
         return Cause("the engine's journal holds no reason")
     if unit.never_started:
-        return Cause(f"{unit.name} has not been started")
+        return Cause(f"{unit.name} does not run: it was stopped, or never started")
     if unit.load_state not in ("", "loaded"):
         return Cause(f"{unit.name} is {unit.load_state}: systemd has no such unit to run")
     reason = _RESULTS.get(unit.result, f"result {unit.result}")

@@ -43,6 +43,22 @@ SIGNATURES = (
         "install the CUDA toolkit of the stack and name it in the engine's environment (CUDA_HOME)",
     ),
     Signature(
+        "service-program",
+        r"at step EXEC spawning (?P<program>\S+):",
+        r"\g<program> is missing or may not be executed: the release is incomplete; deploy again, "
+        "which rebuilds it",
+    ),
+    Signature(
+        "service-credential",
+        r"at step CREDENTIALS\b|/CREDENTIALS:",
+        "a credential file named by the unit is missing or unreadable for systemd: deploy again",
+    ),
+    Signature(
+        "service-sandbox",
+        r"at step (?:NAMESPACE|CHDIR)\b|/(?:NAMESPACE|CHDIR):",
+        "a folder named by the unit is missing on the node: deploy again, which creates it",
+    ),
+    Signature(
         "arguments",
         r"unrecognized arguments?: (?P<argument>.+)",
         r"this release does not know \g<argument>: remove or rename it in the engine's arguments",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.unit.plugins.action.engine_play import PlayNode
 from tests.unit.plugins.plugin_utils.sshd import Sshd, running_sshd
 

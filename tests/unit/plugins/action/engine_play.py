@@ -145,7 +145,11 @@ def prepare(
     if path:
         environment["PATH"] = path
     ansible = [sys.executable, "-m", "ansible", "playbook"]
-    return [*ansible, "-i", str(folder / "hosts.yml"), str(folder / "play.yml")], environment, answer
+    return (
+        [*ansible, "-i", str(folder / "hosts.yml"), str(folder / "play.yml")],
+        environment,
+        answer,
+    )
 
 
 def over_ssh(server: Sshd, **more: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -74,7 +75,11 @@ def test_a_death_is_told_with_cause_and_remedy(
     played = play(tmp_path, over_ssh(server), ACTION, arguments(port, remedies=REMEDIES))
     assert played.status == 2
     message = played.result["msg"].splitlines()
-    assert message[0].startswith("node-1: the engine failed after 0 s: the unit is failed (failed)")
+    assert re.fullmatch(
+        r"node-1: the engine failed after \d+ s: the unit is failed \(failed\)\. "
+        r"Last phase: KV cache allocated: 4096 tokens\.",
+        message[0],
+    )
     assert message[1] == (
         "Cause: AttributeError: 'KimiK25ForConditionalGeneration' object has no attribute "
         "'set_eagle3_layers_to_capture' (model_runner.py:622)"

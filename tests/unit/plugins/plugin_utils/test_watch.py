@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 LIMIT = 30.0
-QUICK = 2.0
-"""Dead engine to verdict, in seconds; the unit is looked at once a second at least."""
+QUICK = 4.0
+"""Dead engine to verdict, in seconds, on a busy machine; 0.2 to 1.2 on an idle one."""
 
 
 @dataclass
@@ -199,7 +199,7 @@ class TestDead:
         node = ScriptedNode({"ActiveState": "inactive", "SubState": "dead", "InvocationID": ""})
         outcome = watch(node, free_port(ADDRESS))
         assert outcome.cause is not None
-        assert outcome.cause.summary == "sglang.service has not been started"
+        assert "it was stopped, or never started" in outcome.cause.summary
 
     def test_a_start_that_cannot_succeed_is_given_up_though_it_lives(self) -> None:
         node = ScriptedNode()
