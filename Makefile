@@ -66,12 +66,16 @@ lint: venv ## ruff, mypy, yamllint, ansible-lint, shellcheck, actionlint
 	ansible-inventory -i inventories/example --graph >/dev/null
 	for playbook in $(PLAYBOOKS); do ansible-playbook --syntax-check "$$playbook" >/dev/null; done
 
+.PHONY: test-packages
+test-packages: lab-packages
+	@scripts/test_packages.sh
+
 .PHONY: test-unit
-test-unit: venv lab-packages ## Unit tests
+test-unit: venv test-packages ## Unit tests
 	pytest -q -n 2 --dist loadfile tests/unit
 
 .PHONY: test-other-core
-test-other-core: venv ## Unit tests on the other supported ansible-core, where its Python is there
+test-other-core: venv test-packages ## Unit tests on the other supported ansible-core, where its Python is there
 	@scripts/test_other_core.sh
 
 .PHONY: test-kernels

@@ -109,9 +109,14 @@ def test_progress_is_printed_while_it_goes_on(tmp_path: Path, node: PlayNode, se
         died = time.monotonic()
         node.journal(recorded[-4:])
         node.state(FAILED)
-        assert any("Cause: AttributeError" in line for line in lines)
+        rest = ""
+        for line in lines:
+            rest += line
+            if "Cause: AttributeError" in line:
+                break
+        assert "Cause: AttributeError" in rest, rest
         assert time.monotonic() - died < 5
-        rest = "".join(lines)
+        rest += "".join(lines)
     assert process.returncode == 2, rest
     assert _all_gone(node)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.sm120.sglang.plugins.plugin_utils import _watch
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
 from ansible_collections.sm120.sglang.plugins.plugin_utils._node import NodeError
 from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import Outcome, Watch
@@ -136,6 +137,19 @@ class TestDead:
         assert outcome.cause is not None
         assert outcome.cause.location == "model_runner.py:622"
         assert str(outcome.tracker.current) == "KV cache allocated: 4096 tokens"
+
+    def test_systemds_word_makes_it_look_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(_watch, "_UNIT_INTERVAL", 2 * LIMIT)
+        node = ScriptedNode()
+
+        def die() -> None:
+            node.die()
+            node.journal(raw_journal("unpatched"))
+
+        node.on_show = lambda count: threading.Timer(0.3, die).start() if count == 1 else None
+        begun = time.monotonic()
+        assert watch(node, free_port(ADDRESS)).verdict == "dead"
+        assert time.monotonic() - begun < QUICK
 
     def test_a_death_that_the_journal_does_not_tell(self) -> None:
         node = ScriptedNode()

@@ -289,7 +289,7 @@ def manager(*texts: str) -> list[Line]:
             "",
         ),
         (unit(result="exit-code", exit_status=217), [], "USER: the service user", ""),
-        (unit(result="exit-code", exit_status=243), [], "CREDENTIALS", ""),
+        (unit(result="exit-code", exit_status=243), [], "CREDENTIALS", "service-credential"),
         (unit(result="start-limit-hit"), [], "started too often", ""),
         (unit(result="timeout"), [], "timeout ran out", ""),
         (unit(result="signal", exit_status=9), [], "result signal, exit status 9", ""),

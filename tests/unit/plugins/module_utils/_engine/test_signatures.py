@@ -21,6 +21,9 @@ from tests.unit.plugins.module_utils._engine.recordings import journal
 @pytest.mark.parametrize(
     ("text", "signature"),
     [
+        ("Failed at step EXEC spawning /v/python: No such file or directory", "service-program"),
+        ("Failed at step CREDENTIALS spawning /x: No such file", "service-credential"),
+        ("Failed at step NAMESPACE spawning /x: No such file", "service-sandbox"),
         ("OSError: [Errno 98] Address already in use", "port-in-use"),
         ("ValueError: HTTP server port at 30000 is not available in 60 seconds. x", "port-in-use"),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 34.00 GiB", "gpu-memory"),
