@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils import _verified
 from ansible_collections.sm120.sglang.plugins.module_utils._stack import normalise
 
 COMPLETE = "COMPLETE"
+LOCK_SECONDS = 180.0
+_LOCK_POLL_SECONDS = 0.2
 TREE = "tree.json"
 PACKAGE = "sglang"
 _DIST_INFO = re.compile(r"^(?P<name>[^-]+)-(?P<version>[^-]+)\.dist-info$")
@@ -79,6 +82,8 @@ def site_packages(tree: Path) -> Path:
 def build_lock(root: Path) -> Iterator[None]:
     """Let one builder work at a time on a node.
 
+    A builder whose controller was killed goes on for a while; the next one waits for it.
+
     Args:
         root: The product's folder.
 
@@ -86,17 +91,23 @@ def build_lock(root: Path) -> Iterator[None]:
         Nothing.
 
     Raises:
-        ReleaseError: Another run is building, or there is no such folder.
+        ReleaseError: Another run builds for longer than `LOCK_SECONDS`, or there is no such folder.
     """
     if not root.is_dir():
         raise ReleaseError(f"{root}: no such folder; the role engine_release makes it")
     with (root / ".lock").open("w") as guard:
-        try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ReleaseError(
-                f"{root}: another deployment is building on this node; wait for it and run again"
-            ) from None
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise ReleaseError(
+                        f"{root}: another deployment is building on this node; wait for it and "
+                        "run again"
+                    ) from None
+                time.sleep(_LOCK_POLL_SECONDS)
         yield
 
 

@@ -161,19 +161,24 @@ def main() -> None:
         supports_check_mode=True,
     )
     paths = _release.Paths(Path(module.params["root"]), module.params["release"])
-    complete = (paths.final / _release.COMPLETE).is_file()
-    needed = not complete or module.params["replace"]
-    leftovers = _release.unfinished(paths.root)
-    tree = paths.building if needed else paths.final
-    result: dict[str, Any] = {"changed": needed or bool(leftovers), "path": str(tree)}
+
+    def wanted() -> bool:
+        return module.params["replace"] or not (paths.final / _release.COMPLETE).is_file()
+
+    needed = wanted()
+    result: dict[str, Any] = {"changed": needed or bool(_release.unfinished(paths.root))}
     try:
         if result["changed"] and not module.check_mode:
             with _release.build_lock(paths.root):
+                # Whoever held the lock may have completed it.
+                needed = wanted()
                 # A leftover of this id must not be taken for the tree that gets sealed.
                 for name in _release.unfinished(paths.root):
                     shutil.rmtree(paths.root / "releases" / name)
                 if needed:
                     build(module, paths)
+        tree = paths.building if needed else paths.final
+        result["path"] = str(tree)
         if not (needed and module.check_mode):
             result["package"] = str(_release.site_packages(tree) / _release.PACKAGE)
     except (_release.ReleaseError, _stack.StackError) as error:

@@ -269,7 +269,8 @@ def test_a_switch_that_was_killed_is_done_by_the_next(
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".new")]
 
 
-def test_one_builder_at_a_time(tmp_path: Path) -> None:
+def test_one_builder_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_release, "LOCK_SECONDS", 0.0)
     with (
         _release.build_lock(tmp_path),
         pytest.raises(ReleaseError, match="another deployment is building"),
@@ -278,6 +279,22 @@ def test_one_builder_at_a_time(tmp_path: Path) -> None:
         pass
     with _release.build_lock(tmp_path):  # free again
         pass
+
+
+def test_the_next_builder_waits_for_one_that_ends(tmp_path: Path) -> None:
+    order = []
+
+    def second() -> None:
+        with _release.build_lock(tmp_path):
+            order.append("second")
+
+    with _release.build_lock(tmp_path):
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        waiting.join(0.5)  # it does not get in
+        order.append("first")
+    waiting.join()
+    assert order == ["first", "second"]
 
 
 def test_a_missing_root_is_named(tmp_path: Path) -> None:
