@@ -93,7 +93,7 @@ def test_progress_is_printed_while_it_goes_on(tmp_path: Path, node: PlayNode, se
     recorded = raw_journal("unpatched")
     node.journal(recorded[:-4])
     command, environment, _answer = prepare(
-        tmp_path, over_ssh(server), ACTION, arguments(free_port(ADDRESS))
+        tmp_path, over_ssh(server), ACTION, arguments(free_port(ADDRESS), timeout=120)
     )
     with subprocess.Popen(
         command,
