@@ -72,7 +72,7 @@ test-packages: lab-packages
 
 .PHONY: test-unit
 test-unit: venv test-packages ## Unit tests
-	pytest -q -n 2 --dist loadfile tests/unit
+	@scripts/test_unit.sh
 
 .PHONY: test-other-core
 test-other-core: venv test-packages ## Unit tests on the other supported ansible-core, where its Python is there

@@ -25,6 +25,6 @@ venv=.venv-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 scripts/venv.sh "$venv" "$python"
 export PATH="$PWD/$venv/bin:$PATH"
 ansible --version | sed -n 1p
-pytest -q -n 2 --dist loadfile tests/unit
+scripts/test_unit.sh
 ansible-playbook --syntax-check deploy.yml >/dev/null
 scripts/test_package.sh
