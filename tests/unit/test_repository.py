@@ -178,7 +178,7 @@ def test_no_file_names_a_place_of_one_machine() -> None:
     [
         ("cd /root/.cache/pip", True),
         ("cd /home/me/src", True),
-        ("see '/work/x'", True),
+        ("see '/root/x'", True),
         ("{{ x }}/root/usr", False),
         ("nodes/*/root/usr", False),
         ("folder/home/x", False),
