@@ -15,22 +15,8 @@ description:
   - "The accept length is 1 + accepted draft tokens / verify steps, added up over as many requests
     as it takes to reach O(min_verify_steps). Figures that are absent are a failure, not a value."
   - The task fails when a check fails, and warns when one warns.
+extends_documentation_fragment: sm120.sglang.engine
 options:
-  unit:
-    description: The engine's systemd unit.
-    type: str
-    default: sglang.service
-  host:
-    description: The address that the engine binds on its node.
-    type: str
-    default: 127.0.0.1
-  port:
-    description: The port that the engine listens on.
-    type: int
-    default: 30000
-  api_key:
-    description: The engine's API key, where it has one.
-    type: str
   model:
     description: The served model name; asked of the engine when not given.
     type: str
@@ -85,27 +71,6 @@ options:
       - For a re-run without differences; unit, C(/model_info), readiness and one short completion.
     type: bool
     default: false
-  remedies:
-    description:
-      - What to tell the operator for a cause that matches, before the built-in table is asked.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      pattern:
-        description: A regular expression, searched in the cause.
-        type: str
-        required: true
-      remedy:
-        description: What to do about it.
-        type: str
-        required: true
-attributes:
-  check_mode:
-    support: full
-    description: The engine is not asked in check mode; the task is skipped and says so.
-notes:
-  - Needs C(paramiko) and C(requests) on the controller, systemd 248 or newer on the node.
 seealso:
   - module: sm120.sglang.wait_engine_ready
 author:

@@ -11,15 +11,8 @@ description:
   - Installs exactly the given wheels with uv, without any index or network, into
     C(releases/.building-ID). M(sm120.sglang.release_seal) makes it complete.
   - Leftovers of interrupted runs are removed in any case; a complete release is not touched.
+extends_documentation_fragment: sm120.sglang.release
 options:
-  root:
-    description: The product's folder.
-    type: path
-    required: true
-  release:
-    description: The release's id.
-    type: str
-    required: true
   python:
     description: Interpreter on the node.
     type: path

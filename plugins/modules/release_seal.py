@@ -10,15 +10,8 @@ short_description: Prove a built release and make it complete
 description:
   - Compiles the bytecode (the engine's user cannot write there), imports the engine as that
     user, lists the engine's files, and gives the tree its name by one rename.
+extends_documentation_fragment: sm120.sglang.release
 options:
-  root:
-    description: The product's folder.
-    type: path
-    required: true
-  release:
-    description: The release's id.
-    type: str
-    required: true
   user:
     description: The engine's user, who must be able to import it.
     type: str

@@ -10,15 +10,7 @@ short_description: Make a complete release the current one
 description:
   - Points C(current) to the release by one atomic rename, and C(previous) to the one before.
   - A running engine goes on with the files it has; restarting it is another task's decision.
-options:
-  root:
-    description: The product's folder.
-    type: path
-    required: true
-  release:
-    description: The release's id.
-    type: str
-    required: true
+extends_documentation_fragment: sm120.sglang.release
 attributes:
   check_mode:
     description: Reports whether the link would change.

@@ -18,48 +18,14 @@ description:
   - On an engine that serves already it returns after one C(/model_info) and one readiness request.
   - Uses the host's own SSH settings as OpenSSH resolves them (C(ssh -G)), jump hosts included.
     Host key checking is always on. C(ansible_connection=local) works too.
+extends_documentation_fragment: sm120.sglang.engine
 options:
-  unit:
-    description: The engine's systemd unit.
-    type: str
-    default: sglang.service
-  host:
-    description: The address that the engine binds on its node.
-    type: str
-    default: 127.0.0.1
-  port:
-    description: The port that the engine listens on.
-    type: int
-    default: 30000
-  api_key:
-    description: The engine's API key, where it has one.
-    type: str
   timeout:
     description:
       - Upper bound in seconds. Large models need many minutes; a dead engine ends the wait early.
     type: float
     default: 1800
-  remedies:
-    description:
-      - What to tell the operator for a cause that matches, before the built-in table is asked.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      pattern:
-        description: A regular expression, searched in the cause.
-        type: str
-        required: true
-      remedy:
-        description: What to do about it.
-        type: str
-        required: true
-attributes:
-  check_mode:
-    support: full
-    description: The engine is not asked in check mode; the task is skipped and says so.
 notes:
-  - Needs C(paramiko) and C(requests) on the controller, systemd 248 or newer on the node.
   - Set C(become) unless the remote user may read the journal (group C(systemd-journal)). Only sudo
     is supported.
 author:
