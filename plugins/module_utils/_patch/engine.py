@@ -22,7 +22,6 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.manifest impor
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.proof import Prover
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.rules import Patch
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.state import Decision, conflict
-from ansible_collections.sm120.sglang.plugins.module_utils._patch.tree import Tree
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.work import (
     Outcome,
     Plan,
@@ -33,6 +32,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.work import (
     places,
     plain_outcome,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._tree import Folder, Tree
 
 
 def plan_present(
@@ -237,7 +237,7 @@ def prove(plan: Plan, tree: Tree, patches: Sequence[Patch], prover: Prover, whic
     return plan
 
 
-def commit(plan: Plan, tree: Tree, manifest: Path, old: Manifest) -> None:
+def commit(plan: Plan, tree: Folder, manifest: Path, old: Manifest) -> None:
     """Write a plan: the record first when edits come, last when they go.
 
     Raises:
@@ -253,7 +253,7 @@ def commit(plan: Plan, tree: Tree, manifest: Path, old: Manifest) -> None:
     manifest.unlink(missing_ok=True)
 
 
-def _files(plan: Plan, tree: Tree) -> Iterator[tuple[Path, bytes]]:
+def _files(plan: Plan, tree: Folder) -> Iterator[tuple[Path, bytes]]:
     for path, data in plan.changes.items():
         real = tree.locate(path)
         if real is None:

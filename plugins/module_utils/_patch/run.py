@@ -24,8 +24,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import 
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.files import locked
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.manifest import load
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.proof import Prover
-from ansible_collections.sm120.sglang.plugins.module_utils._patch.tree import Tree, open_tree
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.work import Outcome, Plan
+from ansible_collections.sm120.sglang.plugins.module_utils._tree import Folder, open_folder
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def run(request: Request) -> Result:
         raise PatchError(f"unknown policy {request.policy!r}", f"there are: {', '.join(POLICIES)}")
     catalogue = merge(parse_catalogue(request.shipped_catalog), parse_catalogue(request.catalog))
     patches = select(catalogue, request.patches)
-    tree = open_tree(request.root)
+    tree = open_folder(request.root)
     manifest = manifest_path(tree, request.manifest)
     with locked(tree.root):
         old = load(manifest)
@@ -103,7 +103,7 @@ def run(request: Request) -> Result:
     return _result(tree, manifest, plan)
 
 
-def manifest_path(tree: Tree, named: str) -> Path:
+def manifest_path(tree: Folder, named: str) -> Path:
     """The record's place: as named, else beside the package folder."""
     if not named:
         return tree.root.parent / f"{tree.root.name}.patches.json"
@@ -113,7 +113,7 @@ def manifest_path(tree: Tree, named: str) -> Path:
     return path
 
 
-def _result(tree: Tree, manifest: Path, plan: Plan, refused: str = "") -> Result:
+def _result(tree: Folder, manifest: Path, plan: Plan, refused: str = "") -> Result:
     diff = [
         {
             "before_header": str(tree.root / path),

@@ -21,7 +21,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.state import (
     State,
     conflict,
 )
-from ansible_collections.sm120.sglang.plugins.module_utils._patch.tree import Tree
+from ansible_collections.sm120.sglang.plugins.module_utils._tree import Tree
 
 
 @dataclass(frozen=True)

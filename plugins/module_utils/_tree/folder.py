@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import TreeError
+from ansible_collections.sm120.sglang.plugins.module_utils._tree.metadata import (
+    Metadata,
+    parse_metadata,
+    parse_pyproject,
+)
 
 PACKAGE = "sglang"
 # Where the package lies below what an operator names: site-packages, a
@@ -21,8 +28,8 @@ _VERSION = re.compile(
 )
 
 
-class Tree:
-    """Files of one release below its package folder.
+class Folder:
+    """Files of one release below its package folder; the one kind of tree that can be edited.
 
     Args:
         root: the package folder, with no links in its path.
@@ -30,6 +37,11 @@ class Tree:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    @property
+    def where(self) -> str:
+        """The package folder."""
+        return str(self.root)
 
     def locate(self, path: str) -> Path | None:
         """The real file behind a path inside the package, None where there is none.
@@ -66,23 +78,72 @@ class Tree:
         real = self.locate(path)
         if real is None:
             return None
-        try:
-            return real.read_bytes()
-        except OSError as error:
-            raise TreeError(
-                f"{real} cannot be read: {error.strerror}", "run as its owner"
-            ) from error
+        return _bytes(real)
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Sorted paths of the package's files that begin with a prefix.
+
+        Linked folders are not entered.
+
+        Raises:
+            TreeError: a folder cannot be listed.
+        """
+        # Only the folder that the prefix leads into is walked, not the whole package.
+        start = self.root / prefix.rpartition("/")[0]
+        found: list[str] = []
+        for folder, below, files in os.walk(start, onerror=_cannot_list):
+            below[:] = [name for name in below if name != "__pycache__"]
+            inside = Path(folder).relative_to(self.root).as_posix()
+            stem = "" if inside == "." else f"{inside}/"
+            found += [stem + name for name in files if not name.endswith(".pyc")]
+        return sorted(name for name in found if name.startswith(prefix))
 
     def version(self) -> str:
-        """The release's version; empty where the tree does not tell."""
-        for name in ("_version.py", "version.py"):
-            match = _VERSION.search(self.read(name) or b"")
-            if match:
-                return match.group(1).decode("ascii", "replace")
-        return ""
+        """The version that the package tells, else that of the metadata."""
+        return version_in(self.read) or self.metadata().version
+
+    @functools.cached_property
+    def _metadata(self) -> Metadata:
+        site = self.root.parent
+        # Where an older install has left its folder behind, the package's own version decides.
+        own = site / f"{PACKAGE}-{version_in(self.read)}.dist-info" / "METADATA"
+        every = sorted(site.glob(f"{PACKAGE}-*.dist-info/METADATA"))
+        for info in [own] if own in every else every:
+            wheel = info.with_name("WHEEL")
+            tags = _bytes(wheel) if wheel.exists() else b""
+            return parse_metadata(str(info), _bytes(info), tags)
+        project = site / "pyproject.toml"
+        return parse_pyproject(str(project), _bytes(project)) if project.is_file() else Metadata()
+
+    def metadata(self) -> Metadata:
+        """The ``dist-info`` folder beside the package, else a checkout's ``pyproject.toml``."""
+        return self._metadata
 
 
-def open_tree(named: str) -> Tree:
+def version_in(read: Callable[[str], bytes | None]) -> str:
+    """The version that a package's own files tell; empty where they do not."""
+    for name in ("_version.py", "version.py"):
+        match = _VERSION.search(read(name) or b"")
+        if match:
+            return match.group(1).decode("ascii", "replace")
+    return ""
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TreeError(f"{path} cannot be read: {error.strerror}", "run as its owner") from error
+
+
+def _cannot_list(error: OSError) -> None:
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise TreeError(
+            f"{error.filename} cannot be listed: {error.strerror}", "run as its owner"
+        ) from error
+
+
+def open_folder(named: str) -> Folder:
     """Find the package folder from what an operator names.
 
     Args:
@@ -94,7 +155,8 @@ def open_tree(named: str) -> Tree:
     start = Path(named).expanduser()
     if not start.is_dir():
         raise TreeError(
-            f"{named} is not a folder", "name the folder of the installed sglang package"
+            f"{named} {'is not a folder' if start.exists() else 'does not exist'}",
+            "name the folder of the installed sglang package",
         )
     start = start.resolve()
     found = [start] if (start / "srt").is_dir() else []
@@ -103,7 +165,7 @@ def open_tree(named: str) -> Tree:
     found = found or [path for path in _editable(start) if _is_package(path)]
     found = sorted({path.resolve() for path in found})
     if len(found) == 1:
-        return Tree(found[0])
+        return Folder(found[0])
     if found:
         raise TreeError(f"{named} holds several packages: {', '.join(map(str, found))}", "name one")
     raise TreeError(
