@@ -4,8 +4,10 @@
 
 Usage: lock_stacks.py [STACK...]
 
-`NAME.in` is resolved with dependencies, `NAME.nodeps.in` without. A build that the main index
-does not have (a CPU torch) is found through uv's own variables, UV_FIND_LINKS or UV_INDEX.
+`NAME.in` is resolved with dependencies, `NAME.nodeps.in` without. `NAME.overrides.in` holds uv
+overrides, and `NAME.off-index.in` exact pins that go into the lock as they are, since no index in
+reach has them. A build that the main index does not have (a CPU torch) is found through uv's own
+variables, UV_FIND_LINKS or UV_INDEX.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import yaml
-from ansible_collections.sm120.sglang.plugins.module_utils import _stack
+from ansible_collections.sm120.sglang.plugins.module_utils import _coherence, _stack
 from packaging.markers import Marker
 
 STACKS = Path(__file__).resolve().parent.parent / "roles/engine_release/files/stacks"
@@ -28,13 +30,16 @@ _ENTRY = re.compile(
 )
 
 
-def compile_universal(source: Path, pythons: tuple[str, ...], dependencies: bool) -> str:
+def compile_universal(
+    source: Path, pythons: tuple[str, ...], dependencies: bool, overrides: Path | None = None
+) -> str:
     """Resolve a requirements file for every Python of the stack on x86-64 Linux.
 
     Args:
         source: The requirements file.
         pythons: The stack's Python versions.
         dependencies: Whether to resolve dependencies too.
+        overrides: uv's overrides, None without.
 
     Returns:
         uv's universal lock, markers included.
@@ -55,6 +60,7 @@ def compile_universal(source: Path, pythons: tuple[str, ...], dependencies: bool
             oldest,
             str(source),
             *([] if dependencies else ["--no-deps"]),
+            *(["--overrides", str(overrides)] if overrides else []),
         ]
         return subprocess.run(
             command, check=True, stdout=subprocess.PIPE, text=True, cwd=folder
@@ -94,7 +100,21 @@ def select(lock: str, python: str, unhashed: set[str]) -> str:
             continue
         name = _stack.normalise(entry["pin"].partition("==")[0])
         kept.append(entry["pin"] + ("" if name in unhashed else entry["hashes"]))
-    return "\n".join(kept) + "\n"
+    return "".join(f"{entry}\n" for entry in kept)
+
+
+def off_index_entries(text: str) -> str:
+    """Take the comments out of an off-index file.
+
+    Args:
+        text: Pins as a lock has them, with markers and digests where they are known.
+
+    Returns:
+        The entries.
+    """
+    return "".join(
+        f"{line}\n" for line in text.splitlines() if line.strip() and not line.startswith("#")
+    )
 
 
 def lock_stack(name: str) -> None:
@@ -108,22 +128,24 @@ def lock_stack(name: str) -> None:
     """
     spec = STACKS / f"{name}.yml"
     stack = _stack.parse_stack(yaml.safe_load(spec.read_text()), spec.name)
-    text = compile_universal(STACKS / f"{name}.in", stack.python, dependencies=True)
+    overrides = STACKS / f"{name}.overrides.in"
+    text = compile_universal(
+        STACKS / f"{name}.in",
+        stack.python,
+        dependencies=True,
+        overrides=overrides if overrides.exists() else None,
+    )
     without = STACKS / f"{name}.nodeps.in"
-    local = []
     if without.exists():
-        lines = without.read_text().splitlines()
-        # A wheel built on the controller is on no index.
-        local = [line for line in lines if "+lab." in line]
-        with tempfile.NamedTemporaryFile("w", suffix=".in") as rest:
-            rest.write("\n".join(line for line in lines if line not in local))
-            rest.flush()
-            text += compile_universal(Path(rest.name), stack.python, dependencies=False)
+        text += compile_universal(without, stack.python, dependencies=False)
+    off_index = STACKS / f"{name}.off-index.in"
+    added = off_index_entries(off_index.read_text()) if off_index.exists() else ""
     for python in stack.python:
-        lock = select(text, python, set(stack.unhashed)) + "".join(f"{line}\n" for line in local)
+        lock = select(text, python, set(stack.unhashed)) + select(added, python, set())
         target = STACKS / f"{name}-py{python.replace('.', '')}.lock"
         pins = _stack.parse_lock(lock, target.name)
         problems = _stack.check_coherence(stack, pins, target.name)
+        problems += _coherence.check(stack, pins, python, target.name)
         if problems:
             raise SystemExit("\n".join(problems))
         target.write_text(lock)

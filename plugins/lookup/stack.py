@@ -44,7 +44,7 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.sm120.sglang.plugins.module_utils import _stack
+from ansible_collections.sm120.sglang.plugins.module_utils import _coherence, _stack
 
 
 def load(name: str, folders: list[Path]) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def load(name: str, folders: list[Path]) -> dict[str, Any]:
         if not lock.is_file():
             raise _stack.StackError(f"{lock}: missing; make it with `make lock STACK={name}`")
         content = lock.read_bytes()
-        problems = _stack.check_coherence(
-            stack, _stack.parse_lock(content.decode(), lock.name), lock.name
-        )
+        pins = _stack.parse_lock(content.decode(), lock.name)
+        problems = _stack.check_coherence(stack, pins, lock.name)
+        problems += _coherence.check(stack, pins, python, lock.name)
         if problems:
             raise _stack.StackError("; ".join(problems))
         locks[python] = {"path": str(lock), "sha256": hashlib.sha256(content).hexdigest()}

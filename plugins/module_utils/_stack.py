@@ -12,16 +12,42 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 # Raised when the layout of a release tree changes: old trees are then built anew.
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _PYTHON = re.compile(r"3\.\d+")
+# The one version in each supported system's archive.
+_DISTRIBUTION_PYTHONS = {
+    "Ubuntu 22.04": "3.10",
+    "Debian 12": "3.11",
+    "Ubuntu 24.04": "3.12",
+    "Debian 13": "3.13",
+}
 _PIN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.+!_-]+)(?=\s|$)")
 _HASH = re.compile(r"(?<=\s)--hash=sha256:([0-9a-f]{64})(?=\s|$)")
-_REQUIRED = ("name", "description", "sglang", "torch", "transformers", "kernels", "python", "glibc")
-_OPTIONAL = ("flashinfer", "cuda", "minimum_driver", "unhashed")
+_TEXTS = (
+    "name",
+    "description",
+    "accelerator",
+    "sglang",
+    "torch",
+    "transformers",
+    "kernels",
+    "glibc",
+)
+_REQUIRED = (*_TEXTS, "python")
+_OPTIONAL_TEXTS = ("flashinfer", "minimum_driver", "toolkit")
+_REASONS = ("unhashed", "deviations")
+_OPTIONAL = (*_OPTIONAL_TEXTS, *_REASONS, "cuda")
+_FORMS = {
+    "name": (re.compile(r"[a-z0-9][a-z0-9._-]*"), "lower case letters, digits, . _ -"),
+    "accelerator": (re.compile(r"cuda|cpu"), "cuda or cpu"),
+    "kernels": (re.compile(r"[^=\s]+==[^=\s]+"), "package==version, as sglang-kernel==0.4.10"),
+    "glibc": (re.compile(r"2\.\d+"), "a version such as '2.34'"),
+}
+_DEVIATIONS = ("torch", "transformers", "kernels", "flashinfer", "cuda-python", "python")
 
 
 class StackError(ValueError):
@@ -44,6 +70,7 @@ class Stack:
     Attributes:
         name: The stack's name, the first part of its releases' ids.
         description: One sentence.
+        accelerator: `cuda`, or `cpu` for a stack without GPUs.
         sglang: The SGLang release.
         torch: The torch version, local label included (`2.13.0+cpu`).
         transformers: The transformers version.
@@ -51,13 +78,16 @@ class Stack:
         flashinfer: Version that all flashinfer packages share, None without them.
         cuda: CUDA major version, None for a CPU stack.
         minimum_driver: Oldest NVIDIA driver, None for a CPU stack.
+        toolkit: Version of nvcc in the lock, None when the stack brings no CUDA toolkit.
         python: Python versions a lock exists for, best first.
         glibc: Oldest C library the wheels accept.
         unhashed: Package to the reason why the lock has no digest for it.
+        deviations: What differs from the release's own pins, to the reason.
     """
 
     name: str
     description: str
+    accelerator: str
     sglang: str
     torch: str
     transformers: str
@@ -67,7 +97,9 @@ class Stack:
     flashinfer: str | None = None
     cuda: int | None = None
     minimum_driver: str | None = None
+    toolkit: str | None = None
     unhashed: Mapping[str, str] = field(default_factory=dict)
+    deviations: Mapping[str, str] = field(default_factory=dict)
 
 
 def normalise(name: str) -> str:
@@ -102,39 +134,63 @@ def parse_stack(raw: object, where: str) -> Stack:
     if unknown:
         raise StackError(f"{where}: unknown {', '.join(map(str, unknown))}")
     # YAML reads 2.10 without quotes as the number 2.1.
-    texts = [key for key in _REQUIRED if key != "python"]
-    texts += [key for key in ("flashinfer", "minimum_driver") if raw.get(key) is not None]
-    for key in texts:
+    for key in (*_TEXTS, *(key for key in _OPTIONAL_TEXTS if raw.get(key) is not None)):
         if not isinstance(raw[key], str):
             raise StackError(f"{where}: {key} must be text in quotes, found {raw[key]!r}")
-    if not _NAME.fullmatch(raw["name"]):
-        raise StackError(f"{where}: name {raw['name']!r} must be lower case letters, digits, . _ -")
-    pythons = raw["python"]
-    if not isinstance(pythons, Sequence) or isinstance(pythons, str) or not pythons:
-        raise StackError(f"{where}: python must be a list such as ['3.12']")
-    for python in pythons:
-        if not isinstance(python, str) or not _PYTHON.fullmatch(python):
-            raise StackError(f"{where}: python {python!r} must be text such as '3.12'")
-    cuda = raw.get("cuda")
-    if cuda is not None and type(cuda) is not int:
-        raise StackError(f"{where}: cuda must be the major version as a number, found {cuda!r}")
-    unhashed = raw.get("unhashed") or {}
-    if not isinstance(unhashed, Mapping) or not all(unhashed.values()):
-        raise StackError(f"{where}: unhashed maps a package to the reason")
+    for key, (pattern, form) in _FORMS.items():
+        if not pattern.fullmatch(raw[key]):
+            raise StackError(f"{where}: {key} {raw[key]!r} must be {form}")
+    deviations = _reasons(raw, "deviations", where)
+    strange = sorted(set(deviations) - set(_DEVIATIONS))
+    if strange:
+        raise StackError(
+            f"{where}: deviations.{strange[0]} is unknown; known: {', '.join(_DEVIATIONS)}"
+        )
     return Stack(
         name=raw["name"],
         description=raw["description"],
+        accelerator=raw["accelerator"],
         sglang=raw["sglang"],
         torch=raw["torch"],
         transformers=raw["transformers"],
         kernels=raw["kernels"],
-        python=tuple(pythons),
+        python=_pythons(raw["python"], where),
         glibc=raw["glibc"],
         flashinfer=raw.get("flashinfer"),
-        cuda=cuda,
+        cuda=_cuda(raw, where),
         minimum_driver=raw.get("minimum_driver"),
-        unhashed={normalise(str(key)): str(value) for key, value in unhashed.items()},
+        toolkit=raw.get("toolkit"),
+        unhashed=_reasons(raw, "unhashed", where),
+        deviations=deviations,
     )
+
+
+def _cuda(raw: Mapping[str, Any], where: str) -> int | None:
+    cuda = raw.get("cuda")
+    if cuda is not None and type(cuda) is not int:
+        raise StackError(f"{where}: cuda must be the major version as a number, found {cuda!r}")
+    for key in ("cuda", "minimum_driver"):
+        if raw["accelerator"] == "cuda" and raw.get(key) is None:
+            raise StackError(f"{where}: missing {key}, which accelerator 'cuda' needs")
+        if raw["accelerator"] == "cpu" and raw.get(key) is not None:
+            raise StackError(f"{where}: {key} means nothing with accelerator 'cpu'; remove it")
+    return cuda
+
+
+def _pythons(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise StackError(f"{where}: python must be a list such as ['3.12']")
+    for python in value:
+        if not isinstance(python, str) or not _PYTHON.fullmatch(python):
+            raise StackError(f"{where}: python {python!r} must be text such as '3.12'")
+    return tuple(value)
+
+
+def _reasons(raw: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
+    value = raw.get(key) or {}
+    if not isinstance(value, Mapping) or not all(isinstance(v, str) and v for v in value.values()):
+        raise StackError(f"{where}: {key} maps each name to the reason, in words")
+    return {normalise(str(name)): reason for name, reason in value.items()}
 
 
 def parse_lock(text: str, where: str) -> list[Pin]:
@@ -252,8 +308,14 @@ def choose_python(
     raise StackError(
         f"stack {stack.name} needs Python {' or '.join(stack.python)}"
         f"{'' if wanted == 'auto' else f' (wanted: {wanted})'}, the node has {have}; "
-        f"install python{newest} and python{newest}-venv, or choose another stack"
+        f"install python{newest}{_shipped_by(newest)}, or put an interpreter of that version at "
+        f"/usr/local/bin/python{newest}, or choose a stack for a Python that the node has"
     )
+
+
+def _shipped_by(python: str) -> str:
+    systems = [name for name, version in _DISTRIBUTION_PYTHONS.items() if version == python]
+    return f" (in the archive of {' and '.join(systems)})" if systems else ""
 
 
 def release_id(

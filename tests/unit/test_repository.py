@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.sm120.sglang.plugins.module_utils import _stack
+from ansible_collections.sm120.sglang.plugins.module_utils import _coherence, _stack
 
 REPOSITORY = Path(__file__).parents[2]
 STACKS = REPOSITORY / "roles/engine_release/files/stacks"
@@ -126,17 +126,22 @@ def test_shipped_stacks_cohere(path: Path) -> None:
     }
     for lock in locks:
         pins = _stack.parse_lock(lock.read_text(), lock.name)
+        python = lock.stem.rpartition("-py")[2].replace("3", "3.", 1)
         assert _stack.check_coherence(stack, pins, lock.name) == []
+        assert _coherence.check(stack, pins, python, lock.name) == []
         # The node installs with the lock's own uv.
         assert any(pin.name == "uv" for pin in pins)
-    # A GPU stack says which driver it needs.
-    assert (stack.cuda is None) == (stack.minimum_driver is None)
+    # The release has its facts, so its own pins were compared too.
+    assert stack.sglang in _coherence.RELEASES
 
 
 def test_no_stack_file_is_left_over() -> None:
     names = {path.stem for path in STACKS.glob("*.yml")}
     for path in STACKS.iterdir():
-        assert re.sub(r"(\.nodeps)?\.in$|-py\d+\.lock$|\.yml$", "", path.name) in names
+        assert (
+            re.sub(r"(\.nodeps|\.overrides|\.off-index)?\.in$|-py\d+\.lock$|\.yml$", "", path.name)
+            in names
+        )
 
 
 SHORT = {".py", ".yml", ".yaml", ".sh", ".j2"}

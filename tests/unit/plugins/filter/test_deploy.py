@@ -21,6 +21,7 @@ FILTERS = deploy.FilterModule().filters()
 STACK: dict[str, Any] = {
     "name": "site",
     "description": "A stack",
+    "accelerator": "cpu",
     "sglang": "0.5.9",
     "torch": "2.13.0",
     "transformers": "4.57.6",

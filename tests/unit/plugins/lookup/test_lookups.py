@@ -43,8 +43,9 @@ def look_up(name: str, terms: list[Any], **options: Any) -> list[Any]:
 STACK = {
     "name": "site",
     "description": "A stack",
-    "sglang": "0.5.9",
-    "torch": "2.13.0",
+    "accelerator": "cpu",
+    "sglang": "1.0",
+    "torch": "2.13.0+cpu",
     "transformers": "4.57.6",
     "kernels": "sgl-kernel==0.3.21",
     "python": ["3.12", "3.11"],
@@ -53,7 +54,7 @@ STACK = {
 DIGEST = "a" * 64
 LOCK = "".join(
     f"{pin} --hash=sha256:{DIGEST}\n"
-    for pin in ("sglang==0.5.9", "torch==2.13.0", "transformers==4.57.6", "sgl-kernel==0.3.21")
+    for pin in ("sglang==1.0", "torch==2.13.0+cpu", "transformers==4.57.6", "sgl-kernel==0.3.21")
 )
 
 
@@ -69,7 +70,7 @@ def test_a_stack_with_its_locks(stacks: Path) -> None:
     stack = look_up("stack", ["site"], folders=[str(stacks)])[0]
     assert {key: stack[key] for key in ("name", "sglang", "python", "unhashed")} == {
         "name": "site",
-        "sglang": "0.5.9",
+        "sglang": "1.0",
         "python": ("3.12", "3.11"),
         "unhashed": {},
     }
@@ -108,9 +109,10 @@ def break_stack(stacks: Path, change: dict[str, Any]) -> None:
         ("site", {"python": ["3.13"]}, r"site-py313\.lock: missing; make it with `make lock STACK"),
         (
             "site",
-            {"torch": "2.12.0"},
-            r"stack site names torch 2\.12\.0, site-py312\.lock pins 2\.13\.0",
+            {"torch": "2.12.0+cpu"},
+            r"stack site names torch 2\.12\.0\+cpu, site-py312\.lock pins 2\.13\.0",
         ),
+        ("site", {"accelerator": "cuda", "cuda": 13, "minimum_driver": "580"}, "CUDA 13 x torch"),
     ],
 )
 def test_a_bad_stack_is_named(

@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 RAW: dict[str, Any] = {
     "name": "site-1.0",
     "description": "A stack",
+    "accelerator": "cpu",
     "sglang": "0.5.9",
     "torch": "2.13.0+cpu",
     "transformers": "4.57.6",
@@ -27,15 +28,20 @@ DIGEST = "a" * 64
 
 def test_a_stack_is_read_with_its_optional_keys() -> None:
     extra = {
+        "accelerator": "cuda",
+        "toolkit": "13.0.88",
         "flashinfer": "0.6.11",
         "cuda": 13,
         "minimum_driver": "580",
         "unhashed": {"Sgl_Kernel": "built here"},
+        "deviations": {"cuda_python": "the CUDA of torch"},
     }
     stack = _stack.parse_stack({**RAW, **extra}, "site.yml")
     assert (stack.name, stack.python, stack.cuda) == ("site-1.0", ("3.12", "3.11"), 13)
     assert (stack.flashinfer, stack.minimum_driver) == ("0.6.11", "580")
+    assert (stack.accelerator, stack.toolkit) == ("cuda", "13.0.88")
     assert stack.unhashed == {"sgl-kernel": "built here"}
+    assert stack.deviations == {"cuda-python": "the CUDA of torch"}
     assert (STACK.flashinfer, STACK.cuda, STACK.minimum_driver, STACK.unhashed) == (
         None,
         None,
@@ -62,8 +68,17 @@ def test_a_stack_is_read_with_its_optional_keys() -> None:
         ({"python": ["3.12.1"]}, "python '3.12.1' must be text such as"),
         ({"cuda": "13"}, "cuda must be the major version as a number, found '13'"),
         ({"cuda": True}, "cuda must be the major version as a number, found True"),
-        ({"unhashed": ["torch"]}, "unhashed maps a package to the reason"),
-        ({"unhashed": {"torch": ""}}, "unhashed maps a package to the reason"),
+        ({"cuda": 13}, "cuda means nothing with accelerator 'cpu'"),
+        ({"minimum_driver": "580"}, "minimum_driver means nothing with accelerator 'cpu'"),
+        ({"accelerator": "gpu"}, "accelerator 'gpu' must be cuda or cpu"),
+        ({"accelerator": "cuda"}, "missing cuda, which accelerator 'cuda' needs"),
+        ({"accelerator": "cuda", "cuda": 13}, "missing minimum_driver, which"),
+        ({"kernels": "0.3.21"}, "kernels '0.3.21' must be package==version"),
+        ({"glibc": "musl"}, "glibc 'musl' must be a version such as '2.34'"),
+        ({"unhashed": ["torch"]}, "unhashed maps each name to the reason"),
+        ({"unhashed": {"torch": ""}}, "unhashed maps each name to the reason"),
+        ({"deviations": {"torch": None}}, "deviations maps each name to the reason"),
+        ({"deviations": {"pillow": "why not"}}, "deviations.pillow is unknown; known: torch,"),
         ({"sglagn": "0.5.9"}, "unknown sglagn"),
     ],
 )
@@ -223,7 +238,16 @@ def test_the_first_choice_that_the_node_has(
 @pytest.mark.parametrize(
     ("pythons", "wanted", "parts"),
     [
-        ({}, "auto", ("the node has none", "3.12 or 3.11", "install python3.12")),
+        (
+            {},
+            "auto",
+            (
+                "the node has none",
+                "3.12 or 3.11",
+                "install python3.12 (in the archive of Ubuntu 24.04)",
+                "/usr/local/bin/python3.12",
+            ),
+        ),
         ({"3.10": "/x"}, "auto", ("the node has 3.10",)),
         ({"3.13": "/x"}, "3.13", ("(wanted: 3.13)", "the node has 3.13")),
         ({"3.12": "/x"}, "3.11", ("(wanted: 3.11)",)),
