@@ -7,10 +7,18 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.chains import (
+    CONSEQUENCE,
+    choose_chain,
+    exception_chains,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.known import SIGNATURES
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import (
-    SIGNATURES,
+    Match,
     Signature,
     best_match,
+    matches,
+    rank,
 )
 
 if TYPE_CHECKING:
@@ -19,15 +27,6 @@ if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import Line
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
 
-_TRACEBACK = "Traceback (most recent call last):"
-_CHAINED = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
-_FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?$')
-# Not "/sglang/" alone: the whole release may be installed below a folder of that name.
-_ENGINE_CODE = re.compile(r"/sglang/(?:srt/|\w+\.py$)")
-_RAISED = re.compile(r"^(?P<kind>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::\s?(?P<text>.*))?$")
 _ARGPARSE = re.compile(r"^[\w.-]+: error: (?P<text>.+)$")
 _INTERPRETER = re.compile(
     r"^(?:\S*python[\d.]*: (?P<python>(?:No module named|can't open file|Error while finding).*)"
@@ -35,23 +34,17 @@ _INTERPRETER = re.compile(
 )
 # Said by systemd's own child before it becomes the service's process.
 _SETUP = re.compile(r"^\S+\.service: (?P<text>Failed at step \w+ spawning .+)$")
-# What a process says when another one died first: never the cause while there is another.
-_CONSEQUENCE = re.compile(
-    r"\b(?:EOFError|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|KeyboardInterrupt"
-    r"|SystemExit|CancelledError)\b|Connection closed by peer|[Ss]cheduler (?:is dead|died)"
-    r"|Rank \d+ scheduler|Received sigquit|Broken pipe|Connection reset by peer"
-)
-_FATAL_MARK = re.compile(r"hit an exception|Initialization failed|Exception in ModelRunner")
 _COMPLAINT = re.compile(
     r"\b(?:ERROR|CRITICAL|FATAL|Error|error:|[Ff]ailed|exitcode=-?\d+|[Kk]illed)\b"
 )
 # After this the process may live on for minutes without ever serving (0.5.9: the launcher waits for
 # a warm-up that cannot reach it).
 _HOPELESS = re.compile(r"error while attempting to bind on address")
-_MAX_CONTINUATION = 6
 _MAX_EVIDENCE = 3
+_ASKED_FOR = "it was stopped by a request to systemd, not by a fault of its own"
 _LAST_SECONDS = 30.0  # a complaint of hours ago did not end the process
 _MAX_SUMMARY = 400
+_NEAR_DEATH = 400  # lines of the journal in which a known fault may be told beside the cause
 
 _RESULTS = {
     "oom-kill": "the kernel's out-of-memory killer ended a process of the unit",
@@ -72,65 +65,14 @@ _EXIT_STATUSES = {
 
 
 @dataclass(frozen=True)
-class Raised:
-    """One exception of a chain, as a traceback shows it."""
-
-    kind: str
-    text: str
-    frames: tuple[tuple[str, int], ...]
-
-    @property
-    def summary(self) -> str:
-        """The exception's own line."""
-        return f"{self.kind}: {self.text}" if self.text else self.kind
-
-    @property
-    def location(self) -> str:
-        """`file.py:line` of the engine's innermost frame, else of the innermost frame.
-
-        An attribute missing on a model is raised inside torch; where the engine asked for it is
-        the line that helps.
-        """
-        if not self.frames:
-            return ""
-        name, line = self._frame
-        return f"{name.rsplit('/', 1)[-1]}:{line}"
-
-    @property
-    def evidence(self) -> tuple[str, ...]:
-        """The same place with its whole path."""
-        return (f"{self._frame[0]}:{self._frame[1]}",) if self.frames else ()
-
-    @property
-    def _frame(self) -> tuple[str, int]:
-        own = [frame for frame in self.frames if _ENGINE_CODE.search(frame[0])]
-        return (own or list(self.frames))[-1]
-
-
-@dataclass(frozen=True)
-class Chain:
-    """A traceback with its causes, oldest exception first."""
-
-    raised: tuple[Raised, ...]
-    pid: int
-    index: int
-    fatal: bool
-    rank: str = ""
-
-    @property
-    def consequence(self) -> bool:
-        """Whether it only tells of another process's end."""
-        return _CONSEQUENCE.search(self.raised[-1].summary) is not None
-
-
-@dataclass(frozen=True)
 class Cause:
     """Why the engine died.
 
     `summary` is one line; `location` is `file.py:line` or empty; `root` is the first exception of
     the chain where it differs from the last; `rank` names the rank that failed first, where the
     engine names it; `evidence` are a few lines of the journal; `remedy` is empty when no signature
-    matches.
+    matches; `known` and `source` are that signature's own words; `chain` is the whole chain of
+    exceptions, oldest first, each followed by its innermost frames.
     """
 
     summary: str
@@ -140,6 +82,9 @@ class Cause:
     evidence: tuple[str, ...] = ()
     remedy: str = ""
     signature: str = ""
+    known: str = ""
+    source: str = ""
+    chain: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """The cause in one line."""
@@ -148,108 +93,18 @@ class Cause:
         return f"{text}; first raised: {self.root}" if self.root else text
 
 
-def exception_chains(lines: Sequence[Line]) -> list[Chain]:
-    """Find every traceback, told apart by process, oldest first."""
-    reader: dict[int, _Reader] = {}
-    chains: list[Chain] = []
-    for index, line in enumerate(lines):
-        if line.manager:
-            continue
-        done = reader.setdefault(line.pid, _Reader(line.pid)).feed(line, index)
-        if done:
-            chains.append(done)
-    chains.extend(last for one in reader.values() if (last := one.close()))
-    return sorted(chains, key=lambda chain: chain.index)
-
-
-class _Reader:
-    """Reads the tracebacks of one process, line by line."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._raised: list[Raised] = []
-        self._frames: list[tuple[str, int]] | None = None  # None: not inside a traceback
-        self._index = 0
-        self._fatal = False
-        self._rank = ""
-        self._room = 0
-        self._linked = False  # the last line said that the next traceback belongs to this chain
-        self._open = False  # the exception's own line ended in a colon: its text follows
-
-    def feed(self, line: Line, index: int) -> Chain | None:
-        if _TRACEBACK in line.text:
-            # A traceback without the logger's stamp goes on with the chain that it follows.
-            done = None if line.text.strip() == _TRACEBACK and self._linked else self.close()
-            if not self._raised:
-                self._index, self._rank = index, line.rank
-                self._fatal = _FATAL_MARK.search(line.text) is not None
-            self._frames, self._linked = [], False
-            return done
-        if line.text.strip() in _CHAINED:
-            self._linked = bool(self._raised)
-            return None
-        if self._frames is None:
-            return self._after(line)
-        self._inside(line)
-        return None
-
-    def _inside(self, line: Line) -> None:
-        """A line between `Traceback` and the exception's own line."""
-        frames = self._frames if self._frames is not None else []
-        if found := _FRAME.match(line.text):
-            frames.append((found["file"], int(found["line"])))
-        elif found := _RAISED.match(line.text):
-            self._raised.append(Raised(found["kind"], (found["text"] or "").strip(), tuple(frames)))
-            self._frames, self._room = None, _MAX_CONTINUATION
-            self._open = line.text.endswith(":")
-        elif line.stamped:
-            self._frames = None  # broken off: the process went on to something else
-
-    def _after(self, line: Line) -> Chain | None:
-        """A line behind an exception: more of its message, or the end of the chain."""
-        if not self._raised or self._linked:
-            return None
-        if line.stamped or self._room == 0:
-            return self.close()
-        if self._open:
-            last = self._raised[-1]
-            self._raised[-1] = replace(last, text=f"{last.text} {line.text.strip()}".strip())
-            self._open = False
-        self._room -= 1
-        return None
-
-    def close(self) -> Chain | None:
-        """End the current chain and return it, if there is one."""
-        raised, self._raised, self._linked = tuple(self._raised), [], False
-        if not raised:
-            return None
-        return Chain(raised, self._pid, self._index, self._fatal, self._rank)
-
-
 def hopeless(line: Line) -> bool:
     """Whether a line says that this start cannot succeed, though the process still runs."""
     return not line.manager and _HOPELESS.search(line.text) is not None
-
-
-def choose_chain(chains: Sequence[Chain]) -> Chain | None:
-    """The chain that explains the death: the first rank that failed, not who noticed.
-
-    A traceback that the engine itself calls fatal ("Scheduler hit an exception") counts before
-    one that it only logged; of those that no logger introduced the last one ended the process.
-    """
-    causes = [chain for chain in chains if not chain.consequence]
-    for chain in causes:
-        if chain.fatal:
-            return chain
-    if causes:
-        return causes[-1]
-    return chains[0] if chains else None
 
 
 def find_cause(
     lines: Sequence[Line],
     unit: UnitState | None = None,
     remedies: Iterable[Signature] = (),
+    *,
+    kernel: Sequence[Line] = (),
+    release: str = "",
 ) -> Cause:
     """Say why the engine died.
 
@@ -257,6 +112,8 @@ def find_cause(
         lines: the journal of the invocation that died, oldest first.
         unit: the unit's state after the death, where known.
         remedies: signatures that take precedence over the built-in ones.
+        kernel: the kernel's log of the same time.
+        release: the SGLang release, where known; a fault of other releases is told last.
 
     Returns:
         The cause; its summary says so when the journal holds no reason.
@@ -272,11 +129,37 @@ def find_cause(
     )
     if not cause.evidence:
         cause = replace(cause, evidence=tuple(manager[-_MAX_EVIDENCE:]))
-    # The cause first: a line elsewhere in the journal may be harmless noise.
-    match = best_match(str(cause), [*remedies, *SIGNATURES])
-    if match:
-        cause = replace(cause, remedy=match[1], signature=match[0].id)
-    return cause
+    given = best_match(str(cause), remedies)
+    if given:
+        return replace(cause, remedy=given[1], signature=given[0].id)
+    best = rank(_candidates(cause, lines, kernel), release)
+    return _explained(cause, best[0], release) if best else cause
+
+
+def _candidates(cause: Cause, lines: Sequence[Line], kernel: Sequence[Line]) -> list[Match]:
+    """Every known fault that the cause, the kernel's log and the journal near the death tell."""
+    found = matches([str(cause)], SIGNATURES)
+    if cause.summary == _ASKED_FOR:
+        return found
+    found += matches((line.text for line in reversed(kernel)), SIGNATURES, 1)
+    own = [line.text for line in lines if not line.manager]
+    return found + matches(reversed(own[-_NEAR_DEATH:]), SIGNATURES, 2)
+
+
+def _explained(cause: Cause, match: Match, release: str) -> Cause:
+    signature = match.signature
+    known = signature.cause
+    if not signature.fits(release):
+        known += f" (known of releases {signature.releases}; this is {release})"
+    evidence = cause.evidence if match.place == 0 else (*cause.evidence, _short(match.text))
+    return replace(
+        cause,
+        remedy=match.remedy,
+        signature=signature.id,
+        known=known,
+        source=signature.source,
+        evidence=evidence,
+    )
 
 
 def _manager_kill(unit: UnitState | None) -> Cause | None:
@@ -298,7 +181,7 @@ def _stopped(lines: Sequence[Line]) -> Cause | None:
         if line.manager and line.text.startswith("Stopping "):
             if any(chain.fatal for chain in exception_chains(lines[:index])):
                 return None
-            return Cause("it was stopped by a request to systemd, not by a fault of its own")
+            return Cause(_ASKED_FOR)
     return None
 
 
@@ -314,6 +197,7 @@ def _traceback(lines: Sequence[Line]) -> Cause | None:
         root=_short(root),
         rank=chain.rank,
         evidence=last.evidence,
+        chain=chain.shown,
     )
 
 
@@ -333,7 +217,7 @@ def _plain(own: Sequence[Line]) -> Cause | None:
         if line.stamped
         and line.time >= end - _LAST_SECONDS
         and _COMPLAINT.search(line.message)
-        and not _CONSEQUENCE.search(line.text)
+        and not CONSEQUENCE.search(line.text)
         and not line.message.startswith("[http_server]")  # a client's mistake
     ]
     if not causes:

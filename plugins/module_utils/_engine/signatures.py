@@ -1,175 +1,124 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Known ways in which an engine dies at its start, and what to do about each."""
+"""What a known fault looks like in a log, and which of several known faults explains a death.
+
+The faults themselves are data, in the package `known`.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+CLASS, FAULT, ROOT = 1, 2, 3
+"""How much a signature says: a class of faults, one known fault, or a root cause (a card that fell
+off the bus, a process that the kernel killed) that explains whatever else is in the log."""
+
+_RANGE = re.compile(r"(<=|>=|==|<|>)(\d[\w.]*)")
 
 
 @dataclass(frozen=True)
 class Signature:
-    r"""A pattern over a cause and the remedy that goes with it.
+    r"""A pattern over a line, what it tells, and what to do about it.
 
-    `remedy` may use the pattern's groups as `\1` or `\g<name>`.
+    `remedy` may use the pattern's groups as `\1` or `\g<name>`. `releases` is a comma separated
+    range (">=0.5.14,<0.5.20") of SGLang releases that show it, empty for all. `source` is a public
+    `repo#number`, or an SGLang release with file and line, or a recording of this project.
     """
 
     id: str
     pattern: str
     remedy: str
+    cause: str = ""
+    source: str = ""
+    releases: str = ""
+    says: int = FAULT
+
+    def fits(self, release: str) -> bool:
+        """Whether a release is in the range; an unknown release (empty) is."""
+        if not release:
+            return True
+        have = _numbers(release)
+        return all(_holds(have, sign, _numbers(bound)) for sign, bound in self.bounds)
+
+    @property
+    def bounds(self) -> list[tuple[str, str]]:
+        """The range as (sign, release) pairs."""
+        return [(found[1], found[2]) for found in _RANGE.finditer(self.releases)]
 
 
-SIGNATURES = (
-    Signature(
-        "context-length",
-        # SGLang 0.5.9 configs/model_config.py:382, 0.5.12.post1 :564.
-        r"context_length \((\d+)\) is greater than the derived context_length \((\d+)\)",
-        r"the draft's context (\2) is shorter than the target's (\1): set "
-        r"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 in the engine's environment, or lower the "
-        r"context length to \2",
-    ),
-    Signature(
-        "cxx-compiler",
-        r"InvalidCxxCompiler|No working C\+\+ compiler found",
-        "install a C++ compiler on the node (package g++), or set TORCHDYNAMO_DISABLE=1",
-    ),
-    Signature(
-        "nvcc",
-        r"[Cc]ould not find nvcc|nvcc: (?:not found|No such file)|CUDA_HOME (?:is not set|.*unset)",
-        "install the CUDA toolkit of the stack and name it in the engine's environment (CUDA_HOME)",
-    ),
-    Signature(
-        "service-program",
-        r"at step EXEC spawning (?P<program>\S+):",
-        r"\g<program> is missing or may not be executed: the release is incomplete; deploy again, "
-        "which rebuilds it",
-    ),
-    Signature(
-        "service-credential",
-        r"at step CREDENTIALS\b|/CREDENTIALS:",
-        "a credential file named by the unit is missing or unreadable for systemd: deploy again",
-    ),
-    Signature(
-        "service-sandbox",
-        r"at step (?:NAMESPACE|CHDIR)\b|/(?:NAMESPACE|CHDIR):",
-        "a folder named by the unit is missing on the node: deploy again, which creates it",
-    ),
-    Signature(
-        "arguments",
-        r"unrecognized arguments?: (?P<argument>.+)",
-        r"this release does not know \g<argument>: remove or rename it in the engine's arguments",
-    ),
-    Signature(
-        "argument-value",
-        r"argument refused: (?P<argument>argument .+)",
-        "correct that value in the engine's arguments",
-    ),
-    Signature(
-        "port-in-use",
-        r"[Aa]ddress already in use|[Ee]rrno 98\b|\bat (?P<port>\d+) is not available in",
-        "another process listens on the engine's port: `ss -ltnp` on the node names it; end it or "
-        "choose another port",
-    ),
-    Signature(
-        "gpu-memory",
-        r"OutOfMemoryError|CUDA out of memory|HIP out of memory",
-        "GPU memory ran out: lower mem_fraction_static (the draft's KV pool comes on top of it in "
-        "several releases) or the context length, and look for other processes on the GPUs",
-    ),
-    Signature(
-        "kv-pool-memory",
-        r"Not enough memory.*--mem-fraction-static|memory pool.*is too small",
-        "no memory is left for the KV cache after the weights: raise mem_fraction_static, or free "
-        "GPU memory",
-    ),
-    Signature(
-        "host-memory",
-        r"out-of-memory killer|std::bad_alloc|Cannot allocate memory|DefaultCPUAllocator",
-        "host memory ran out: free some, or raise the unit's MemoryMax",
-    ),
-    Signature(
-        "disk-full",
-        r"No space left on device|[Ee]rrno 28\b",
-        "a file system of the node is full: `df -h` names it; free space and start again",
-    ),
-    Signature(
-        "permission",
-        r"Permission denied|PermissionError",
-        "the service user may not read or write that path: correct its owner or mode, or the "
-        "unit's sandbox directives",
-    ),
-    Signature(
-        "missing-file",
-        # safetensors reports an unreadable file as missing, so the two share a remedy.
-        r"FileNotFoundError|No such file or directory|does not appear to have a file named",
-        "that file is missing on the node, or the service user may not read it: verify the model "
-        "store and the file's mode",
-    ),
-    Signature(
-        "model-path",
-        r"Repo id must (?:be|use)|HFValidationError|is not a local folder|LocalEntryNotFoundError"
-        r"|couldn't connect to .* to load|outgoing traffic has been disabled",
-        "the model path does not exist on the node and the engine took it for a hub name: correct "
-        "the path in the engine's arguments",
-    ),
-    Signature(
-        "corrupt-weights",
-        r"SafetensorError|Error while deserializing header|incomplete metadata",
-        "a weight file is damaged: verify the model store against its manifest and copy it again",
-    ),
-    Signature(
-        "abi",
-        r"undefined symbol: (?P<symbol>\S+)",
-        r"two compiled packages do not fit together (missing \g<symbol>): rebuild the release from "
-        r"its lock; torch and the kernels must come from one stack",
-    ),
-    Signature(
-        "missing-module",
-        r"ModuleNotFoundError|No module named",
-        "a package is missing from the release: rebuild it from its lock",
-    ),
-    Signature(
-        "symm-mem-capability",
-        # sglang#10571: the size table has no row for compute capability 12.
-        r"^KeyError: 12\b",
-        "symmetric memory has no entry for compute capability 12 in this release: drop "
-        "--enable-torch-symm-mem, or apply the two sm120 patches of the catalogue",
-    ),
-    Signature(
-        "fusion-architecture",
-        # sglang#15650.
-        r"No supported CUDA architectures found for major versions|Unsupported architecture",
-        "a kernel without SM120 support was chosen: set the attention backends explicitly and "
-        "leave FlashInfer's all-reduce fusion off",
-    ),
-    Signature(
-        "triton-shared-memory",
-        # sglang#17908.
-        r"out of resource: shared memory",
-        "a Triton kernel wants more shared memory than SM120 has: choose the flashinfer attention "
-        "backend",
-    ),
-    Signature(
-        "driver",
-        r"CUDA driver version is insufficient|no CUDA-capable device"
-        r"|Driver/library version mismatch",
-        "the NVIDIA driver is missing, too old, or was updated without a reboot: compare "
-        "`nvidia-smi` with the stack's minimum driver",
-    ),
-)
+@dataclass(frozen=True)
+class Match:
+    """A signature found in a text.
+
+    `place` is 0 for the cause itself, 1 for the kernel's log, 2 for the rest of the journal;
+    `distance` counts lines back from the death within that place.
+    """
+
+    signature: Signature
+    remedy: str
+    text: str
+    place: int = 0
+    distance: int = 0
+    length: int = 0
 
 
-def best_match(text: str, signatures: Iterable[Signature]) -> tuple[Signature, str] | None:
-    """The first signature that matches `text`, with its remedy's groups filled in."""
-    for signature in signatures:
-        found = re.search(signature.pattern, text)
-        if found:
-            return signature, found.expand(signature.remedy)
-    return None
+def matches(
+    texts: Iterable[str], signatures: Sequence[Signature], place: int = 0
+) -> list[Match]:
+    """Every signature that is found in texts, the one nearest to the death of each.
+
+    Args:
+        texts: lines, the one nearest to the death first.
+        signatures: what to look for.
+        place: see `Match`.
+    """
+    found: dict[str, Match] = {}
+    for distance, text in enumerate(texts):
+        for signature in signatures:
+            if signature.id in found:
+                continue
+            hit = _compiled(signature.pattern).search(text)
+            if hit:
+                found[signature.id] = Match(
+                    signature,
+                    hit.expand(signature.remedy),
+                    text,
+                    place,
+                    distance,
+                    len(hit[0]),
+                )
+    return list(found.values())
+
+
+def rank(found: Iterable[Match], release: str = "") -> list[Match]:
+    """Order matches, the best explanation first.
+
+    A signature of other releases comes last; then what says more comes first, then what is nearer
+    to the death, then what matched more of the text.
+    """
+    return sorted(
+        found,
+        key=lambda one: (
+            not one.signature.fits(release),
+            -one.signature.says,
+            one.place,
+            one.distance,
+            -one.length,
+        ),
+    )
+
+
+def best_match(
+    text: str, signatures: Iterable[Signature], release: str = ""
+) -> tuple[Signature, str] | None:
+    """The signature that explains one text best, with its remedy's groups filled in."""
+    best = rank(matches([text], tuple(signatures)), release)
+    return (best[0].signature, best[0].remedy) if best else None
 
 
 def from_parameters(remedies: Iterable[Mapping[str, str]]) -> list[Signature]:
@@ -191,3 +140,23 @@ def from_parameters(remedies: Iterable[Mapping[str, str]]) -> list[Signature]:
         # A remedy of the inventory is plain text: its backslashes mean themselves.
         signatures.append(Signature(f"remedy-{number}", pattern, remedy.replace("\\", r"\\")))
     return signatures
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    # 0.5.10 and 0.5.10.post1 differ: the post release is the longer tuple, hence the later one.
+    return tuple(int(part) for part in re.findall(r"\d+", release))
+
+
+def _holds(have: tuple[int, ...], sign: str, bound: tuple[int, ...]) -> bool:
+    return {
+        "<": have < bound,
+        "<=": have <= bound,
+        ">": have > bound,
+        ">=": have >= bound,
+        "==": have == bound,
+    }[sign]

@@ -9,8 +9,8 @@ import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import (
     find_cause,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.known import SIGNATURES
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import (
-    SIGNATURES,
     best_match,
     from_parameters,
 )
