@@ -62,7 +62,7 @@ class ActionModule(EngineAction):
         key = parameters["api_key"] or ""
         address = engine_address(parameters["host"])
         run = GateRun(
-            reader=UnitReader(node, parameters["unit"]),
+            reader=UnitReader(node, parameters["unit"], parameters["release"]),
             http=EngineHTTP(node.http(), address, parameters["port"], key),
             plan=plan,
             say=lambda seconds, text: self.say(host, seconds, text, [key] if key else []),

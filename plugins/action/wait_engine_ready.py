@@ -50,6 +50,7 @@ class ActionModule(EngineAction):
             parameters["unit"],
             say=lambda seconds, text: self.say(host, seconds, text, secrets),
             remedies=remedies,
+            release=parameters["release"],
         )
         outcome = watch.run(parameters["timeout"])
         found = _facts(outcome)
@@ -101,6 +102,9 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
             "evidence": list(outcome.cause.evidence),
             "remedy": outcome.cause.remedy,
             "signature": outcome.cause.signature,
+            "known": outcome.cause.known,
+            "source": outcome.cause.source,
+            "chain": list(outcome.cause.chain),
         }
     return found
 

@@ -24,6 +24,11 @@ options:
   api_key:
     description: The engine's API key, where it has one.
     type: str
+  release:
+    description:
+      - The SGLang release that runs there. Faults that only other releases have are then told last.
+    type: str
+    default: ""
   remedies:
     description:
       - What to tell the operator for a cause that matches, before the built-in table is asked.

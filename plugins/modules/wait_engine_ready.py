@@ -116,4 +116,14 @@ cause:
     signature:
       description: Which entry of the tables matched.
       type: str
+    known:
+      description: What that entry says, empty when none matched.
+      type: str
+    source:
+      description: Where that entry comes from, a public thread or a release's file and line.
+      type: str
+    chain:
+      description: The whole chain of exceptions, oldest first, each with its innermost frames.
+      type: list
+      elements: str
 """

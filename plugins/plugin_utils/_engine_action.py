@@ -31,6 +31,7 @@ CONNECTION_SPEC: dict[str, dict[str, Any]] = {
     "host": {"type": "str", "default": "127.0.0.1"},
     "port": {"type": "int", "default": 30000},
     "api_key": {"type": "str", "no_log": True},
+    "release": {"type": "str", "default": ""},
 }
 """Parameters that name an engine on its node."""
 

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import find_cause
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     FAIL,
     PROMPTS,
@@ -175,9 +174,7 @@ class GateRun:
         if check.verdict != FAIL:
             return check
         died = self.first.invocation_id if self.first is not None else state.invocation_id
-        lines = self.reader.journal(died) if died else []
-        same = state if state.invocation_id == died else None
-        cause = find_cause(lines, same, self.remedies)
+        cause, _lines = self.reader.explain(died, state, self.remedies)
         return replace(
             check,
             evidence=f"{check.evidence}; cause: {cause}",

@@ -47,6 +47,8 @@ _UNIT_INTERVAL = 1.0
 _DETAIL_INTERVAL = 5.0
 _JOURNAL_LINES = 5000
 """Enough for a start with many ranks; an engine that has served for weeks has far more."""
+_KERNEL_LINES = 400
+_KERNEL_SECONDS = 900
 
 
 @dataclass
@@ -66,11 +68,15 @@ class Outcome:
 
 
 class UnitReader:
-    """Reads a unit's state and journal on a node."""
+    """Reads a unit's state and journal on a node.
 
-    def __init__(self, node: Node, unit: str) -> None:
+    `release` is the SGLang release that runs there, empty where unknown.
+    """
+
+    def __init__(self, node: Node, unit: str, release: str = "") -> None:
         self._node = node
         self._unit = unit
+        self._release = release
 
     def state(self) -> UnitState:
         """The unit now; raises NodeError when systemd does not answer."""
@@ -91,6 +97,26 @@ class UnitReader:
             ["journalctl", *_selection(invocation)], timeout=_COMMAND_TIMEOUT, root=True
         )
         return parse_lines(done.out.splitlines())
+
+    def kernel(self) -> list[Line]:
+        """The kernel's log of the last quarter of an hour; empty where it may not be read.
+
+        By the time before now: a start of an hour that dies has its fault at its end.
+        """
+        since = f"--since=-{_KERNEL_SECONDS}s"
+        command = ["journalctl", "-k", "-q", "--no-pager", "-n", str(_KERNEL_LINES), "-o", "json"]
+        done = self._node.run([*command, since], timeout=_COMMAND_TIMEOUT, root=True)
+        return parse_lines(done.out.splitlines()) if done.status == 0 else []
+
+    def explain(
+        self, invocation: str, state: UnitState, remedies: Sequence[Signature] = ()
+    ) -> tuple[Cause, list[Line]]:
+        """Why one invocation died, and its journal; `state` is the unit's state afterwards."""
+        lines = self.journal(invocation) if invocation else []
+        kernel = self.kernel() if invocation else []
+        same = state if state.invocation_id == invocation else None
+        cause = find_cause(lines, same, remedies, kernel=kernel, release=self._release)
+        return cause, lines
 
     def follow(self, invocation: str) -> Follow:
         """Follow the journal of one invocation."""
@@ -128,9 +154,10 @@ class Watch:
         *,
         say: Callable[[float, str], None],
         remedies: Sequence[Signature] = (),
+        release: str = "",
     ) -> None:
         self._http = http
-        self._reader = UnitReader(node, unit)
+        self._reader = UnitReader(node, unit, release)
         self._say = say
         self._remedies = remedies
         self._events: queue.Queue[Line | tuple[Ask, Answer] | NodeError | None] = queue.Queue()
@@ -291,9 +318,7 @@ class Watch:
     def _dead(self, first: UnitState, now: UnitState, reason: str) -> Outcome:
         outcome = self._outcome("dead", now)
         outcome.reason = reason
-        lines = self._reader.journal(first.invocation_id) if first.invocation_id else []
-        same = now if now.invocation_id == first.invocation_id else None
-        outcome.cause = find_cause(lines, same, self._remedies)
+        outcome.cause, lines = self._reader.explain(first.invocation_id, now, self._remedies)
         for line in lines:
             self._tracker.feed(line)
         return outcome

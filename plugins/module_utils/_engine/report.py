@@ -16,8 +16,12 @@ def dead_message(host: str, reason: str, elapsed: float, cause: Cause, phase: st
         f"{host}: the engine failed after {elapsed:.0f} s: {reason}. Last phase: {phase}.",
         f"Cause: {cause}",
     ]
+    if cause.known:
+        lines.append(f"Known fault {cause.signature}: {cause.known} ({cause.source})")
     if cause.remedy:
         lines.append(f"Remedy: {cause.remedy}")
+    else:
+        lines += [f"Raised: {line}" for line in cause.chain]
     lines += [f"Evidence: {line}" for line in cause.evidence]
     return "\n".join(lines)
 

@@ -67,9 +67,7 @@ class Match:
     length: int = 0
 
 
-def matches(
-    texts: Iterable[str], signatures: Sequence[Signature], place: int = 0
-) -> list[Match]:
+def matches(texts: Iterable[str], signatures: Sequence[Signature], place: int = 0) -> list[Match]:
     """Every signature that is found in texts, the one nearest to the death of each.
 
     Args:

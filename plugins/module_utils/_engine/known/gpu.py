@@ -233,7 +233,7 @@ SIGNATURES = (
         r"|Call to posix_fallocate failed : No space left",
         "make /dev/shm larger (mount -o remount,size=32G /dev/shm) and remove /dev/shm/nccl-* of "
         "dead engines",
-        cause="/dev/shm is too small, or full of what dead processes left",
+        cause="shared memory (/dev/shm) is too small, or full of what dead processes left",
         source="NVIDIA/nccl#290, NVIDIA/nccl#342",
     ),
     Signature(

@@ -75,7 +75,7 @@ SIGNATURES = (
         r"\bBus error\b|SIGBUS|unable to (?:allocate|mmap) shared memory|unable to open shared "
         r"memory object",
         "make /dev/shm larger and remove what dead engines left there",
-        cause="/dev/shm is too small",
+        cause="shared memory (/dev/shm) is too small",
         source="NVIDIA/nccl#525, llm-d/llm-d#352",
     ),
     Signature(

@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import (
     Cause,
-    exception_chains,
     find_cause,
     hopeless,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.chains import exception_chains
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import Line
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import (
     Signature,
