@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.constants import NotConstant
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.rules import Key
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.scope import (
+    Doubtful,
+    Scope,
+    class_doubt,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.scopes import (
-    FUNCTIONS,
     assigned_value,
     bound_names,
-    constant_names,
     find_class,
     flat,
-    own_expressions,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import Source
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.tables import (
@@ -26,28 +27,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.tables import 
     read_pairs,
     read_table,
 )
-
-_READERS = {"get", "items", "keys", "values", "copy", "__contains__", "__getitem__", "__len__"}
-# Calls that take a table and leave it as it is.
-_HARMLESS = {
-    "all", "any", "dict", "enumerate", "frozenset", "isinstance", "iter", "len", "list", "max",
-    "min", "print", "repr", "set", "sorted", "str", "sum", "tuple", "type", "id",
-    "MappingProxyType", "OrderedDict",
-}  # fmt: skip
-
-
-class Doubtful(Exception):  # noqa: N818 - an answer, not a failure
-    """The table's content is not certain.
-
-    Args:
-        node: where the doubt comes from.
-        reason: why, as the end of a sentence.
-    """
-
-    def __init__(self, node: ast.AST, reason: str) -> None:
-        super().__init__(reason)
-        self.node = node
-        self.reason = reason
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.uses import FOLLOWED
 
 
 @dataclass(frozen=True)
@@ -71,14 +51,13 @@ class TableReader:
     Args:
         source: the module.
         name: ``NAME`` or ``Class.NAME``.
-        key: the key in question; run-time changes of other keys do not matter.
+        key: the key in question; functions may write other keys.
     """
 
     def __init__(self, source: Source, name: str, key: Key) -> None:
         self.source = source
         *self.owner, self.name = name.split(".")
         self.key = key
-        self.body: Sequence[ast.stmt] = source.tree.body
         self.known: dict[str, Table] = {}
         self.first: ast.AST | None = None
 
@@ -88,22 +67,20 @@ class TableReader:
         Raises:
             Doubtful: it is not there, or not certain.
         """
+        tree = self.source.tree
+        definition = self._class() if self.owner else None
         later: list[ast.stmt] = []
-        if self.owner:
-            definition = self._class()
-            self.body = definition.body
-            top = self._top_level(definition)
-            later = self.source.tree.body[self.source.tree.body.index(top) + 1 :]
-        self.names = constant_names(self.source.tree, self.source.tree.body)
-        if self.owner:
-            self.names.update(constant_names(self.source.tree, self.body))
-        for statement, certain in flat(self.body):
+        if definition is not None:
+            later = tree.body[tree.body.index(self._top_level(definition)) + 1 :]
+        self.scope = Scope(tree, definition, self.name)
+        self.names = self.scope.constants()
+        self.scope.check_uses(self._is_other_key)
+        for statement, certain in flat(self.scope.body):
             self._step(statement, certain=certain, inside=True)
         for statement, certain in flat(later):
             self._step(statement, certain=certain, inside=False)
         if self.first is None:
-            raise Doubtful(self.source.tree, "is not defined here")
-        self._check_functions()
+            raise Doubtful(tree, "is not defined here")
         return Built(self.known[self.name], self.names, self.first)
 
     def _class(self) -> ast.ClassDef:
@@ -112,10 +89,15 @@ class TableReader:
         if not found:
             raise Doubtful(self.source.tree, f"is not defined here: there is no class {where}")
         definition, certain = found[0]
-        if len(found) > 1 or not certain:
+        bound = [s for s, _ in flat(self.source.tree.body) if self.owner[0] in bound_names(s)]
+        if len(found) > 1 or not certain or len(bound) > 1:
             raise Doubtful(
-                found[-1][0], f"belongs to class {where}, which is not defined just once"
+                [*found, (bound[-1], True)][-1][0],
+                f"belongs to class {where}, which is not defined just once",
             )
+        doubt = class_doubt(definition, self.source.tree)
+        if doubt:
+            raise Doubtful(definition, f"belongs to class {where}, which {doubt}")
         return definition
 
     def _top_level(self, definition: ast.ClassDef) -> ast.stmt:
@@ -131,7 +113,7 @@ class TableReader:
         return (
             isinstance(node, ast.Attribute)
             and node.attr == self.name
-            and _means_class(node.value, self.owner[-1])
+            and getattr(node.value, "id", getattr(node.value, "attr", "")) == self.owner[-1]
         )
 
     def _step(self, statement: ast.stmt, *, certain: bool, inside: bool) -> None:
@@ -153,30 +135,16 @@ class TableReader:
         self.first = self.first or statement
 
     def _note_other_tables(self, statement: ast.stmt, *, certain: bool) -> None:
+        """Remember tables that this one may be built from."""
         for name in bound_names(statement):
-            if name == self.name:
-                continue
-            value = assigned_value(statement, name) if certain else None
-            self.known.pop(name, None)
-            if isinstance(value, ast.Name) and value.id == self.name:
-                raise Doubtful(statement, f"has a second name, {name}")
-            if value is not None and isinstance(
-                value, (ast.Dict, ast.BinOp, ast.DictComp, ast.Call)
-            ):
+            value = assigned_value(statement, name) if certain and name != self.name else None
+            table = (ast.Dict, ast.BinOp, ast.DictComp, ast.Call)
+            if isinstance(value, table) and self.scope.stable(name):
                 self.known[name] = read_table(value, self.names, self.known)
-        for node in own_expressions(statement):
-            changed = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
-            if isinstance(node, ast.Attribute) and node.attr not in _READERS:
-                changed = True
-            base = getattr(node, "value", None)
-            if changed and isinstance(base, ast.Name) and base.id != self.name:
-                self.known.pop(base.id, None)
 
     def _change(self, statement: ast.stmt, *, inside: bool) -> str:
         """What a statement does to the table: none, bind, mutate or doubt."""
         targets: list[ast.expr] = list(getattr(statement, "targets", []))
-        if isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
-            targets = [statement.target]
         if inside and self.name in bound_names(statement):
             if isinstance(statement, ast.AugAssign):
                 return "mutate" if isinstance(statement.op, ast.BitOr) else "doubt"
@@ -184,37 +152,17 @@ class TableReader:
             return "bind" if plain else "doubt"
         for target in targets:
             if not inside and self._is_table(target, inside=False):
-                alone = isinstance(statement, ast.Assign)
-                return "bind" if alone else "doubt"
+                return "bind" if isinstance(statement, ast.Assign) else "doubt"
             if isinstance(target, ast.Subscript) and self._is_table(target.value, inside=inside):
-                simple = isinstance(statement, (ast.Assign, ast.Delete)) and len(targets) == 1
-                return "mutate" if simple else "doubt"
+                return "mutate"
         call = statement.value if isinstance(statement, ast.Expr) else None
-        if (
+        called = (
             isinstance(call, ast.Call)
             and isinstance(call.func, ast.Attribute)
             and self._is_table(call.func.value, inside=inside)
-            and call.func.attr not in _READERS
-        ):
-            return "mutate" if call.func.attr in {"update", "setdefault", "pop"} else "doubt"
-        return "doubt" if self._leaks(statement, inside=inside) else "none"
-
-    def _leaks(self, statement: ast.stmt, *, inside: bool) -> bool:
-        """Whether an expression may change the table: a mutator, or a call that gets hold of it."""
-        for node in own_expressions(statement):
-            if (
-                isinstance(node, ast.Attribute)
-                and node.attr not in _READERS
-                and self._is_table(node.value, inside=inside)
-            ):
-                return True
-            if isinstance(node, ast.Call):
-                name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-                arguments = [*node.args, *[keyword.value for keyword in node.keywords]]
-                held = any(self._is_table(item, inside=inside) for item in arguments)
-                if held and name not in _HARMLESS:
-                    return True
-        return False
+            and call.func.attr in FOLLOWED
+        )
+        return "mutate" if called else "none"
 
     def _rebind(self, statement: ast.stmt, *, inside: bool) -> None:
         value = assigned_value(statement, self.name) if inside else None
@@ -257,72 +205,8 @@ class TableReader:
             value = call.args[1] if len(call.args) > 1 else None
             table.entries.setdefault(key, Entry(value, call))
 
-    def _check_functions(self) -> None:
-        """Refuse a table that functions change at run time, unless they name another key."""
-        for function in ast.walk(self.source.tree):
-            if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                continue
-            if not self.owner and self._is_local(function):
-                continue
-            for node in _function_nodes(function):
-                self._check_run_time(node)
-
-    def _is_local(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-        arguments = function.args
-        names = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        if any(argument.arg == self.name for argument in names):
-            return True
-        for node in _function_nodes(function):
-            if isinstance(node, ast.Global) and self.name in node.names:
-                return False
-        return any(
-            isinstance(node, ast.Name) and node.id == self.name and isinstance(node.ctx, ast.Store)
-            for node in _function_nodes(function)
-        )
-
-    def _check_run_time(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Global) and self.name in node.names and not self.owner:
-            raise Doubtful(node, "is replaced at run time by a function")
-        stored = isinstance(getattr(node, "ctx", ast.Load()), (ast.Store, ast.Del))
-        if isinstance(node, ast.Attribute) and stored and self.owner and node.attr == self.name:
-            raise Doubtful(node, "is replaced at run time")
-        if isinstance(node, ast.Subscript) and stored and self._is_table(node.value, inside=False):
-            self._other_key(node, node.slice)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            changed = node.func.attr not in _READERS
-            if changed and self._is_table(node.func.value, inside=False):
-                if node.func.attr not in {"setdefault", "pop"} or not node.args:
-                    raise Doubtful(node, "is changed at run time")
-                self._other_key(node, node.args[0])
-
-    def _other_key(self, node: ast.AST, key: ast.expr) -> None:
+    def _is_other_key(self, key: ast.expr) -> bool:
         try:
-            if key_of(key, self.names) != self.key:
-                return
+            return bool(key_of(key, self.names) != self.key)
         except NotConstant:
-            pass
-        raise Doubtful(node, "is changed at run time")
-
-
-def _function_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a function outside the functions that it defines."""
-    todo = list(ast.iter_child_nodes(function))
-    while todo:
-        node = todo.pop()
-        yield node
-        if not isinstance(node, FUNCTIONS):
-            todo.extend(ast.iter_child_nodes(node))
-
-
-def _means_class(node: ast.expr, class_name: str) -> bool:
-    """Whether an expression means the class or one of its objects, by the usual names."""
-    if isinstance(node, ast.Name):
-        return node.id in {"self", "cls", class_name}
-    if isinstance(node, ast.Attribute):
-        return node.attr in {"__class__", class_name}
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "type"
-        and len(node.args) == 1
-    )
+            return False

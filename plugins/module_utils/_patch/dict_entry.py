@@ -9,7 +9,6 @@ from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.bindings import (
     Built,
-    Doubtful,
     TableReader,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.constants import (
@@ -31,6 +30,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.lookups import
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.rules import DictEntryRule
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.same import same_but_for
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.scope import Doubtful
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import Source, parse
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.state import Decision, conflict
 

@@ -7,6 +7,11 @@ import ast
 from collections.abc import Iterator, Sequence
 
 _BUILTINS = ("dict", "list", "tuple", "set", "frozenset", "range", "zip")
+# Types that keep the entries of a table as they are, by the modules that have them.
+_WRAPPERS = {
+    "OrderedDict": ("collections", "typing"),
+    "MappingProxyType": ("types",),
+}
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
@@ -52,9 +57,37 @@ def bound_names(statement: ast.stmt) -> Iterator[str]:
     elif isinstance(statement, (ast.Import, ast.ImportFrom)):
         for alias in statement.names:
             yield alias.asname or alias.name.split(".", maxsplit=1)[0]
+    elif isinstance(statement, ast.Match):
+        for case in statement.cases:
+            yield from _captured(case.pattern)
+    elif isinstance(statement, ast.Try) or type(statement).__name__ == "TryStar":
+        yield from (h.name for h in getattr(statement, "handlers", []) if h.name)
+    elif type(statement).__name__ == "TypeAlias":  # Python 3.12
+        yield from names_of_target(statement.name)  # type: ignore[attr-defined]
     for node in own_expressions(statement):
         if isinstance(node, ast.NamedExpr):
             yield node.target.id
+
+
+def _captured(pattern: ast.pattern) -> Iterator[str]:
+    """Names that a pattern of a ``match`` binds."""
+    for node in ast.walk(pattern):
+        name = getattr(node, "rest", None) if isinstance(node, ast.MatchMapping) else None
+        if isinstance(node, (ast.MatchAs, ast.MatchStar)):
+            name = node.name
+        if name:
+            yield name
+
+
+def standard_imports(tree: ast.Module) -> set[str]:
+    """Names of the wrapper types that the module imports from where they belong."""
+    return {
+        alias.name
+        for statement, _ in flat(tree.body)
+        if isinstance(statement, ast.ImportFrom) and not statement.level
+        for alias in statement.names
+        if statement.module in _WRAPPERS.get(alias.name, ()) and not alias.asname
+    }
 
 
 def _targets(statement: ast.stmt) -> list[ast.expr]:
@@ -141,9 +174,13 @@ def constant_names(tree: ast.Module, body: Sequence[ast.stmt]) -> dict[str, ast.
             for name in node.names:
                 counts[name] = counts.get(name, 0) + 2
     result = {name: value for name, value in values.items() if counts[name] == 1}
-    for name in _BUILTINS:
-        if name in counts:
-            result[name] = ast.Yield(value=None)
+    hidden = [name for name in _BUILTINS if name in counts]
+    hidden += [name for name in _WRAPPERS if name not in standard_imports(tree)]
+    star = any(s.names[0].name == "*" for s, _ in flat(body) if isinstance(s, ast.ImportFrom))
+    if star:  # it may bind any of the names
+        result = {}
+        hidden = [*_BUILTINS, *_WRAPPERS]
+    result.update((name, ast.Yield(value=None)) for name in hidden)
     return result
 
 

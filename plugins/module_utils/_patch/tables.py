@@ -15,6 +15,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.constants impo
 
 # Types that hand their argument's entries on unchanged.
 _WRAPPERS = ("OrderedDict", "MappingProxyType")
+_WRAPPER_MODULES = ("collections", "types", "typing")
 _PAIR = 2
 
 
@@ -159,13 +160,14 @@ def _bind(target: ast.expr, item: ast.expr) -> dict[str, ast.expr]:
 
 def _read_call(node: ast.Call, names: Mapping[str, ast.expr], known: Mapping[str, Table]) -> Table:
     function = node.func
-    called = function.id if isinstance(function, ast.Name) else ""
+    called = function.id if isinstance(function, ast.Name) and function.id not in names else ""
     if isinstance(function, ast.Attribute):
-        called = function.attr
-        if called == "copy" and not node.args and not node.keywords:
+        module = isinstance(function.value, ast.Name) and function.value.id in _WRAPPER_MODULES
+        called = function.attr if module else ""
+        if function.attr == "copy" and not node.args and not node.keywords:
             table = read_table(function.value, names, known)
             return Table(table.entries, Site("union", node), table.unknown)
-    elif called == "dict" and called not in names:
+    elif called == "dict":
         table = read_pairs(node, names, known)
         inner = table.site
         table.site = inner if inner and inner.kind == "literal" else Site("union", node)
