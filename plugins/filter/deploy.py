@@ -169,7 +169,6 @@ class FilterModule:
             "file_differences": _decide.files,
             "engine_differences": _decide.engine,
             "package_differences": _decide.packages,
-            "preflight_verdicts": _decide.preflight,
             "unknown_variables": _decide.unknown_variables,
             "plan_summary": _decide.summary,
             "restart_reasons": restart_reasons,

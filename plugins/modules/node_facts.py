@@ -58,6 +58,16 @@ options:
     type: list
     elements: str
     default: []
+  host:
+    description: Whether to read what the checks of a GPU host need (cards, PCIe, kernel, limits).
+    type: bool
+    default: false
+  host_root:
+    description:
+      - Root of the system that O(host=true) reads.
+      - Another one than V(/) is a recorded system, whose own tools are run instead of the node's.
+    type: path
+    default: /
 attributes:
   check_mode:
     description: The same in check mode.
@@ -108,12 +118,17 @@ user:
   description: The engine's user.
   type: dict
   returned: always
+host:
+  description: Cards, driver, PCIe, kernel, limits, loader; empty unless asked for.
+  type: dict
+  returned: always
 """
 
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _verified
+from ansible_collections.sm120.sglang.plugins.module_utils._host.read import read_host
 from ansible_collections.sm120.sglang.plugins.module_utils._node import deployment, service, system
 
 
@@ -133,6 +148,8 @@ def main() -> None:
             "disks": paths,
             "packages": strings,
             "commands": strings,
+            "host": {"type": "bool", "default": False},
+            "host_root": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
     )
@@ -150,6 +167,7 @@ def main() -> None:
         files={path: system.read_file(path) for path in asked["files"]},
         ports=service.read_ports(asked["ports"]),
         user=deployment.read_user(asked["user"]),
+        host=read_host(asked["unit"], asked["disks"], asked["host_root"]) if asked["host"] else {},
     )
 
 

@@ -36,8 +36,7 @@ _PROBLEMS = {
     ),
     "no_driver": (
         "nvidia-smi cannot reach the driver: the kernel module is not loaded",
-        "modprobe nvidia; where it fails, see `dkms status` (a new kernel without module) and "
-        + "`journalctl -k` (Secure Boot)",
+        "modprobe nvidia; where it fails, see `dkms status` and `journalctl -k`",
     ),
     "no_library": (
         "nvidia-smi finds no libnvidia-ml.so",

@@ -126,7 +126,8 @@ def judge(
     if not wanted.get("peer", True):
         soft.update(dict.fromkeys(_PEER, "NCCL_P2P_DISABLE=1 is set, so it slows down only"))
     if wanted.get("driver_by"):
-        soft.update(dict.fromkeys(DRIVER, f"{wanted['driver_by']} takes care of it in this run"))
+        reason = f"{wanted['driver_by']} takes care of it when you deploy"
+        soft.update(dict.fromkeys(DRIVER, reason))
     place = {name: number for number, name in enumerate(CHECKS)}
     found = sorted(findings(host, wanted), key=lambda finding: place[finding.id])
     return [verdict(finding, fail_on, accept, soft) for finding in found]
@@ -137,20 +138,26 @@ def worst(verdicts: Iterable[Mapping[str, Any]]) -> str:
     return max((v["verdict"] for v in verdicts), key=_ORDER.index, default="ok")
 
 
-def unknown_checks(names: Iterable[str]) -> list[str]:
-    """Find mistyped checks.
+def mistyped(fail_on: Iterable[str], accept: Iterable[str]) -> list[str]:
+    """Find checks that do not exist, and such that cannot be accepted.
 
     Args:
-        names: Checks that a variable names.
+        fail_on: As for `verdict`.
+        accept: As for `verdict`.
 
     Returns:
-        One sentence each that does not exist or cannot be accepted.
+        One sentence each.
     """
     found = []
-    for name in names:
+    for name in dict.fromkeys([*fail_on, *accept]):
         if name not in CHECKS:
             close = difflib.get_close_matches(name, CHECKS, n=1)
             found.append(f"no check {name}" + (f"; did you mean {close[0]}?" if close else ""))
+    found += [
+        f"{name} cannot be accepted, there would be nothing to go on with"
+        for name in accept
+        if name in NEVER_ACCEPTED
+    ]
     return found
 
 

@@ -186,7 +186,7 @@ def read_time(tools: Tools) -> dict[str, Any]:
     Returns:
         `state` (`ok`, or why unknown) and `synchronized`.
     """
-    shown = tools.run("timedatectl", "show", "--property=NTPSynchronized,NTP")
+    shown = tools.run("timedatectl", "show", "--property=NTPSynchronized")
     values = parse_show(shown.text)
     if shown.state != "ok" or "NTPSynchronized" not in values:
         return {"state": shown.said or shown.state, "synchronized": None}

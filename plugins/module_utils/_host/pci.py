@@ -79,10 +79,10 @@ def parse_config(config: bytes) -> dict[str, Any]:
             anybody else.
 
     Returns:
-        `vendor`, `device`, `kind` (None without PCI Express), `link` (`generation`, `width`,
-        their `_max` and `aspm`, whether the link may save power; None without one), `acs` (names of the control
-        bits that are set; None when the device has no ACS), and `complete`, whether extended
-        space could be read at all.
+        `vendor`, `device`; `kind`, None without PCI Express; `link`, None without one, else
+        `generation`, `width`, their `_max`, and `aspm`, whether the link may save power; `acs`,
+        the names of the control bits that are set, None when the device has no ACS; `complete`,
+        whether extended space could be read at all.
     """
     express = _capability(config, _CAPABILITY_EXPRESS)
     kind, link = None, None

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils._host.advice import advise
 from ansible_collections.sm120.sglang.plugins.module_utils._host.judge import worst
 
 FORMAT = 1
 EXIT = {"ok": 0, "warn": 1, "fail": 2}
 _MARKS = {"ok": "ok", "warn": "WARN", "fail": "FAIL"}
 _WIDTH = 100
-_INDENT = 27
+_INDENT = 29
 
 
 def table(name: str, verdicts: Sequence[Mapping[str, Any]]) -> str:
@@ -35,6 +37,10 @@ def table(name: str, verdicts: Sequence[Mapping[str, Any]]) -> str:
         if entry["verdict"] != "ok":
             lines += _row(" " * (_INDENT - 9) + "why:     ", entry["why"])
             lines += _row(" " * (_INDENT - 9) + "remedy:  ", entry["remedy"])
+    advice = advise(verdicts)
+    if advice:
+        lines.append("  what the role cuda_stack would cure, with a reboot that you allow:")
+        lines += [f"    {variable}: {json.dumps(value)}" for variable, value in advice.items()]
     return "\n".join(lines)
 
 
@@ -55,10 +61,10 @@ def report(nodes: Mapping[str, Iterable[Mapping[str, Any]]], written: str) -> di
 
     Returns:
         `format`, `written`, `worst`, `exit_code` (0 ok, 1 warnings, 2 failures), and `nodes`:
-        node to `worst` and `verdicts`.
+        node to `worst`, `verdicts` and `advice` (role variables that would cure it).
     """
     entries = {
-        name: {"worst": worst(verdicts), "verdicts": verdicts}
+        name: {"worst": worst(verdicts), "verdicts": verdicts, "advice": advise(verdicts)}
         for name, verdicts in ((name, list(found)) for name, found in nodes.items())
     }
     overall = worst({"verdict": entry["worst"]} for entry in entries.values())
