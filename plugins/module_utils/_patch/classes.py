@@ -4,22 +4,31 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.follow import (
+    Bound,
+    Perhaps,
+    State,
+    follow,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.hidden import Hidden
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.members import (
+    Kind,
+    binds,
+    binds_outside,
+    forwards,
+    value_kind,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import (
     ClassRef,
     Modules,
     Unknown,
 )
-from ansible_collections.sm120.sglang.plugins.module_utils._patch.scopes import (
-    flat,
-    names_of_target,
-    own_expressions,
-)
-
-Kind = Literal["method", "property", "attribute", "instance", "getattr", "stub", "value"]
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.scopes import flat
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import Source
 
 # Outside bases that have none of the names that engines ask models for. Module names are those
 # that SGLang's models import them by.
@@ -27,7 +36,6 @@ _PLAIN_BASES = {
     "builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol",
     "torch.nn.Module", "nn.Module", "torch.nn.modules.module.Module",
 }  # fmt: skip
-_PLAIN_DECORATORS = {"dataclass", "final", "runtime_checkable", "torch_compile"}
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,8 @@ class Classes:
 
     def __init__(self, modules: Modules) -> None:
         self.modules = modules
+        self._own: dict[tuple[ast.ClassDef, str], Member | Uncertain | None] = {}
+        self._sources: dict[Source, Hidden] = {}
 
     def line(self, start: ClassRef) -> tuple[list[ClassRef], str]:
         """The class and its bases in Python's order, and why the list may lack one (or ``""``)."""
@@ -85,7 +95,7 @@ class Classes:
             return []
         parents: list[ClassRef] = []
         for base in ref.node.bases:
-            meaning = self.modules.resolve(ref.module, base)
+            meaning = self.modules.resolve(ref.module, base, before=ref.node.lineno)
             if isinstance(meaning, ClassRef):
                 parents.append(meaning)
             elif isinstance(meaning, Unknown):
@@ -110,12 +120,13 @@ class Classes:
         own = [member for ref in order if (member := self.own(ref, name)) is not None]
         if own and (isinstance(own[0], Uncertain) or own[0].kind != "stub"):
             return own[0]
-        given = [member for ref in order if (member := _instance_member(ref, name)) is not None]
+        given = [m for ref in self.initialised(order) if (m := _given_by_init(ref, name))]
         if given or own:
             return (given or own)[0]
         for ref in order:
-            for decorator in _decorator_doubt(ref.node):
-                return Uncertain(f"decorator '{decorator}' of {ref.node.name} may add {name}")
+            hidden = self._hidden(ref).reason(ref.node, name, own=ref is order[0])
+            if hidden:
+                return Uncertain(hidden)
             forwarding = self._getattr(ref, name)
             if forwarding is not None:
                 return forwarding
@@ -124,15 +135,80 @@ class Classes:
 
     def own(self, ref: ClassRef, name: str) -> Member | Uncertain | None:
         """What a class itself binds to a name, in its body or afterwards."""
-        found: Member | Uncertain | None = None
-        kinds = [(s, _binds(s, name)) for s, _ in flat(ref.node.body)]
-        tree = ref.source.tree
-        kinds += [(s, _binds_outside(s, ref.node.name, name, tree)) for s in _after(ref)]
-        for statement, kind in kinds:
-            if kind == "delete":
-                found = Uncertain(f"{ref.source.at(statement)} deletes {name}")
-            elif kind is not None:
-                found = Member(kind, ref.node.name, ref.source.at(statement), statement)
+        if (ref.node, name) not in self._own:
+            self._own[ref.node, name] = self._find_own(ref, name)
+        return self._own[ref.node, name]
+
+    def _find_own(self, ref: ClassRef, name: str) -> Member | Uncertain | None:
+        tree, end = ref.source.tree, ref.node.end_lineno or ref.node.lineno
+        for statement, _ in flat(ref.node.body):
+            if isinstance(statement, ast.Global) and name in statement.names:
+                return Uncertain(f"{ref.source.at(statement)} declares {name} global")
+        state: State[str] = follow(ref.node.body, None, lambda statement: binds(statement, name))
+        if _may_be_touched(ref):
+            state = follow(
+                tree.body,
+                state,
+                lambda statement: (
+                    binds_outside(statement, ref.node.name, name, tree)
+                    if statement.lineno > end
+                    else None
+                ),
+            )
+        if isinstance(state, Perhaps):
+            at = ref.source.at(state.statement)
+            return Uncertain(f"{at} gives {ref.node.name} {name} under a condition only")
+        if isinstance(state, Bound):
+            at = ref.source.at(state.statement)
+            if state.how == "delete":
+                return Uncertain(f"{at} deletes {name}")
+            return Member(cast("Kind", state.how), ref.node.name, at, state.statement)
+        return None
+
+    def _hidden(self, ref: ClassRef) -> Hidden:
+        if ref.source not in self._sources:
+            self._sources[ref.source] = Hidden(ref.source)
+        return self._sources[ref.source]
+
+    def initialised(self, order: list[ClassRef]) -> list[ClassRef]:
+        """Those classes of a line whose own ``__init__`` runs when an object is made.
+
+        A class that does not hand on with ``super().__init__`` leaves out those behind it.
+        """
+        runs: set[int] = set()
+        todo = [0]
+        while todo:
+            start = todo.pop()
+            for index in range(start, len(order)):
+                init = self.own(order[index], "__init__")
+                if init is None or index in runs:
+                    continue
+                if not isinstance(init, Member):
+                    runs.add(index)  # one of several
+                elif isinstance(init.node, ast.FunctionDef):
+                    runs.add(index)
+                    todo += self._handed_on(order, index, init.node)
+                break
+        return [ref for index, ref in enumerate(order) if index in runs]
+
+    def _handed_on(self, order: list[ClassRef], index: int, init: ast.AST) -> list[int]:
+        """Positions in a line at which an ``__init__`` calls that of another class."""
+        found: list[int] = []
+        for node in ast.walk(init):
+            called = node.func if isinstance(node, ast.Call) else None
+            if not isinstance(called, ast.Attribute) or called.attr != "__init__":
+                continue
+            base: ast.expr = called.value
+            upwards = isinstance(base, ast.Call) and getattr(base.func, "id", "") == "super"
+            if isinstance(base, ast.Call) and upwards:
+                if not base.args:
+                    found.append(index + 1)
+                    continue
+                base = base.args[0]
+            meaning = self.modules.resolve(order[index].module, base)
+            for position, ref in enumerate(order):
+                if isinstance(meaning, ClassRef) and ref.node is meaning.node:
+                    found.append(position + upwards)
         return found
 
     def _getattr(self, ref: ClassRef, name: str) -> Member | Uncertain | None:
@@ -140,10 +216,18 @@ class Classes:
             member = self.own(ref, special)
             if not isinstance(member, Member):
                 continue
-            if special == "__getattr__" and _forwards(member.node):
+            if special == "__getattr__" and forwards(member.node):
                 return Member("getattr", ref.node.name, member.at, member.node)
             return Uncertain(f"{special} at {member.at} may answer {name}")
         return None
+
+
+def _may_be_touched(ref: ClassRef) -> bool:
+    """A cheap first look: does the file name the class with a dot, or set attributes by name."""
+    data = ref.source.data
+    named = rb"\b" + re.escape(ref.node.name.encode()) + rb"[\s\\]*\."
+    plain = ref.node.name.isascii()
+    return not plain or b"attr" in data or re.search(named, data) is not None
 
 
 def _merge(lines: list[list[ClassRef]], doubts: list[str], ref: ClassRef) -> list[ClassRef]:
@@ -168,157 +252,26 @@ def _is_abc(node: ast.expr) -> bool:
     return ast.unparse(node) in {"ABCMeta", "abc.ABCMeta"}
 
 
-def _decorator_doubt(node: ast.ClassDef) -> Iterator[str]:
-    for decorator in node.decorator_list:
-        function = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if ast.unparse(function).rsplit(".", 1)[-1] not in _PLAIN_DECORATORS:
-            yield ast.unparse(decorator)
-
-
-def _binds(statement: ast.stmt, name: str) -> Kind | Literal["delete"] | None:
-    """How a statement of a class body binds a name."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return _function_kind(statement) if statement.name == name else None
-    if isinstance(statement, ast.ClassDef):
-        return "attribute" if statement.name == name else None
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return "attribute" if any((a.asname or a.name) == name for a in statement.names) else None
-    if isinstance(statement, ast.Delete):
-        return "delete" if any(name in names_of_target(t) for t in statement.targets) else None
-    targets: Sequence[ast.expr] = getattr(statement, "targets", [])
-    if isinstance(statement, ast.AnnAssign):
-        targets = [statement.target] if statement.value is not None else []
-    if any(name in names_of_target(target) for target in targets):
-        return _value_kind(getattr(statement, "value", None))
+def _given_by_init(ref: ClassRef, name: str) -> Member | None:
+    """An attribute that a class's own ``__init__`` gives to every object."""
+    for function in ref.node.body:
+        if not isinstance(function, ast.FunctionDef) or function.name != "__init__":
+            continue
+        state = follow(function.body, None, lambda inner: _sets(inner, name))
+        if isinstance(state, Bound) and state.how == "set":
+            given = [s for s, _ in flat(function.body) if _sets(s, name) == "set"]
+            plain = all(value_kind(getattr(s, "value", None)) == "value" for s in given)
+            at = ref.source.at(state.statement)
+            return Member("value" if plain else "instance", ref.node.name, at, state.statement)
     return None
 
 
-def _function_kind(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Kind:
-    names = {ast.unparse(item).rsplit(".", 1)[-1] for item in node.decorator_list}
-    if names & {"property", "cached_property"}:
-        return "property"
-    return "stub" if _is_stub(node) or "abstractmethod" in names else "method"
-
-
-def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    body = list(node.body)
-    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-        body = body[1:]
-    if len(body) > 1:
-        return False
-    for statement in body:
-        if isinstance(statement, ast.Raise) and statement.exc is not None:
-            raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
-            return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
-        return isinstance(statement, ast.Pass)
-    return True
-
-
-def _value_kind(value: ast.expr | None) -> Kind:
-    plain = (ast.Constant, ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr)
-    return "value" if isinstance(value, plain) else "attribute"
-
-
-def _after(ref: ClassRef) -> Iterator[ast.stmt]:
-    """Statements at the module's top level behind the class."""
-    end = ref.node.end_lineno or ref.node.lineno
-    for statement, _ in flat(ref.source.tree.body):
-        if statement.lineno > end:
-            yield statement
-
-
-def _binds_outside(
-    statement: ast.stmt, class_name: str, name: str, tree: ast.Module
-) -> Kind | Literal["delete"] | None:
-    """How a statement behind the class gives it a name: ``K.m =`` or ``setattr(K, "m", ..)``."""
-    targets: Sequence[ast.expr] = getattr(statement, "targets", [])
-    for target in targets:
-        for item in target.elts if isinstance(target, ast.Tuple) else [target]:
-            if ast.unparse(item) == f"{class_name}.{name}":
-                if isinstance(statement, ast.Delete):
-                    return "delete"
-                return _value_kind(getattr(statement, "value", None))
-    for node in own_expressions(statement):
-        if not isinstance(node, ast.Call) or len(node.args) < 2:
-            continue
-        function, first, second = ast.unparse(node.func), node.args[0], node.args[1]
-        if not isinstance(first, ast.Name) or first.id != class_name:
-            continue
-        if function == "setattr" and name in _names_given(second, tree):
-            return _value_kind(node.args[2] if len(node.args) > 2 else None)
-        if function == "delattr" and name in _names_given(second, tree):
-            return "delete"
+def _sets(statement: ast.stmt, name: str) -> Literal["set", "delete"] | None:
+    """Whether a statement sets or deletes ``self.<name>``."""
+    targets = list(getattr(statement, "targets", []))
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    items = [item for target in targets for item in getattr(target, "elts", [target])]
+    if any(ast.unparse(item) == f"self.{name}" for item in items):
+        return "delete" if isinstance(statement, ast.Delete) else "set"
     return None
-
-
-def _names_given(node: ast.expr, tree: ast.Module) -> list[str]:
-    """The constant names that an expression takes; those of a loop over constants included."""
-    if isinstance(node, ast.Constant):
-        return [str(node.value)]
-    if not isinstance(node, ast.Name):
-        return []
-    for statement, _ in flat(tree.body):
-        if isinstance(statement, ast.For) and ast.unparse(statement.target) == node.id:
-            items = getattr(statement.iter, "elts", [])
-            return [str(item.value) for item in items if isinstance(item, ast.Constant)]
-    return []
-
-
-def _instance_member(ref: ClassRef, name: str) -> Member | None:
-    """An attribute that ``__init__`` gives to every object."""
-    for statement, _ in flat(ref.node.body):
-        if not isinstance(statement, ast.FunctionDef) or statement.name != "__init__":
-            continue
-        for inner, certain in flat(statement.body):
-            targets: Sequence[ast.expr] = getattr(inner, "targets", [])
-            if isinstance(inner, ast.AnnAssign) and inner.value is not None:
-                targets = [inner.target]
-            if certain and any(ast.unparse(target) == f"self.{name}" for target in targets):
-                kind = _value_kind(getattr(inner, "value", None))
-                found: Kind = "value" if kind == "value" else "instance"
-                return Member(found, ref.node.name, ref.source.at(inner), inner)
-    return None
-
-
-def _forwards(node: ast.AST) -> bool:
-    """Whether ``__getattr__`` hands every name on: ``return getattr(self.inner, name)``."""
-    if not isinstance(node, ast.FunctionDef) or len(node.args.args) != 2:
-        return False
-    parameter = node.args.args[1].arg
-    last = node.body[-1]
-    call = last.value if isinstance(last, ast.Return) else None
-    return (
-        isinstance(call, ast.Call)
-        and ast.unparse(call.func) == "getattr"
-        and len(call.args) == 2
-        and isinstance(call.args[0], ast.Attribute)
-        and ast.unparse(call.args[1]) == parameter
-        and not any(
-            isinstance(item, (ast.Raise, ast.Return))
-            for statement in node.body[:-1]
-            for item in ast.walk(statement)
-        )
-    )
-
-
-def instance_targets(
-    classes: Classes, start: ClassRef, name: str
-) -> list[tuple[ClassRef, ast.stmt]]:
-    """Statements by which a class or its bases give objects an attribute, in any method."""
-    order, _ = classes.line(start)
-    found: list[tuple[ClassRef, ast.stmt]] = []
-    for ref in order:
-        for node in ast.walk(ref.node):
-            targets = list(getattr(node, "targets", []))
-            if isinstance(node, ast.AnnAssign):
-                targets = [node.target]
-            if isinstance(node, ast.stmt) and any(
-                isinstance(item, ast.Attribute)
-                and item.attr == name
-                and isinstance(item.value, ast.Name)
-                and item.value.id == "self"
-                for target in targets
-                for item in (target.elts if isinstance(target, ast.Tuple) else [target])
-            ):
-                found.append((ref, node))
-    return found

@@ -11,11 +11,19 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.classes import
     Member,
     Missing,
     Uncertain,
-    instance_targets,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.edits import Edit, apply_edits
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import SourceError
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.members import is_silent
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import ClassRef, Modules
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.objects import (
+    Given,
+    given_to_objects,
+    inner_of,
+    is_deleted,
+    last_given,
+    settles,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.rules import (
     DelegationRule,
     Method,
@@ -24,6 +32,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.same import sa
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.scopes import (
     FUNCTIONS,
     find_class,
+    flat,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import Source, parse
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.state import Decision, conflict
@@ -66,9 +75,8 @@ def decide_delegation(source: Source, rule: DelegationRule, modules: Modules) ->
     except SourceError as error:
         return conflict(f"methods of {rule.class_name} cannot be added: {error}", here)
     names = ", ".join(method.name for method in missing)
-    targets = instance_targets(classes, meaning, rule.target)
-    given = [(ref, node) for ref, node in targets if not _gives_none(node)]
-    inner = tuple(f"{ref.source.at(node)} {ast.unparse(node)[:80]}" for ref, node in given[:1])
+    given = [g for g in given_to_objects(classes, meaning, rule.target) if not g.is_none]
+    inner = tuple(f"{item.at} {item.text}" for item in given[:1])
     reason = f"{rule.class_name} lacks {names}, which self.{rule.target} can answer"
     return Decision("needed", reason, (f"{here} lacks {names}", *inner, *shown), (edit,))
 
@@ -98,6 +106,8 @@ def _refuse(ref: ClassRef, method: Method, answer: Member | Missing | Uncertain)
         return conflict(
             f"{name} is there without a body: a second definition would be wrong", answer.at
         )
+    if answer.kind == "stub" and is_silent(answer.node):
+        return conflict(f"{name} does nothing: not certain whether that is meant", answer.at)
     return None
 
 
@@ -113,50 +123,46 @@ def _obstacles(
     if len(found) != 1:
         places = [source.at(definition) for definition, _ in found]
         yield conflict(f"{rule.class_name} is not defined just once in this file", *places)
-    targets = instance_targets(classes, ref, rule.target)
+    for statement, _ in flat(source.tree.body):
+        star = isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
+        if star and statement.lineno > ref.node.lineno:
+            yield conflict(
+                f"{rule.class_name} may be replaced by what this imports", source.at(statement)
+            )
+    given = given_to_objects(classes, ref, rule.target)
     inner = classes.find(ref, rule.target)
-    if not targets and not (isinstance(inner, Member) and inner.kind in {"property", "attribute"}):
+    if not given and not (isinstance(inner, Member) and inner.kind in {"property", "attribute"}):
         yield conflict(f"{rule.class_name} gives its objects no self.{rule.target}", ref.at)
-    if targets and all(_gives_none(node) for _, node in targets):
-        owner, node = targets[0]
-        yield conflict(f"self.{rule.target} is always None", owner.source.at(node))
-    yield from _lacking_inner(rule, classes, targets)
-    setter = classes.find(ref, "__setattr__")
-    if isinstance(setter, Member) and _mentions(setter.node, rule.target):
-        yield conflict(f"__setattr__ treats self.{rule.target} in its own way", setter.at)
-
-
-def _mentions(node: ast.AST, text: str) -> bool:
-    return any(isinstance(item, ast.Constant) and item.value == text for item in ast.walk(node))
+    left = last_given(given)
+    if given and (all(item.is_none for item in given) or (left is not None and left.is_none)):
+        yield conflict(f"self.{rule.target} is always None", (left or given[0]).at)
+    if is_deleted(classes, ref, rule.target):
+        yield conflict(f"{rule.class_name} deletes self.{rule.target}", ref.at)
+    yield from _lacking_inner(rule, classes, given)
+    unsettled = settles(classes, ref, rule.target)
+    if given and unsettled:
+        yield conflict(unsettled, ref.at)
 
 
 def _lacking_inner(
-    rule: DelegationRule, classes: Classes, targets: list[tuple[ClassRef, ast.stmt]]
+    rule: DelegationRule, classes: Classes, given: list[Given]
 ) -> Iterator[Decision]:
     """A conflict where the inner object is known to lack a method: forwarding would not help."""
-    for owner, node in targets:
-        inner = inner_class(classes, owner, node)
-        for method in rule.methods if inner is not None else ():
-            if inner is not None and isinstance(classes.find(inner, method.name), Missing):
-                yield conflict(
-                    f"self.{rule.target} is a {inner.node.name}, which has no {method.name} itself",
-                    f"{owner.source.at(node)} {ast.unparse(node)[:80]}",
-                    f"{inner.at} class {inner.node.name}",
-                )
-
-
-def inner_class(classes: Classes, owner: ClassRef, node: ast.stmt) -> ClassRef | None:
-    """The class of the object that ``self.target = Class(...)`` makes; None where not certain."""
-    value = getattr(node, "value", None)
-    if not isinstance(value, ast.Call):
-        return None
-    meaning = classes.modules.resolve(owner.module, value.func)
-    return meaning if isinstance(meaning, ClassRef) else None
-
-
-def _gives_none(node: ast.stmt) -> bool:
-    value = getattr(node, "value", None)
-    return isinstance(value, ast.Constant) and value.value is None
+    for item in given:
+        found = inner_of(classes, item)
+        if found.plain is not None:
+            yield conflict(
+                f"self.{rule.target} is no object with methods", f"{item.at} {item.text}"
+            )
+        for inner in found.classes:
+            for method in rule.methods:
+                if isinstance(classes.find(inner, method.name), Missing):
+                    yield conflict(
+                        f"self.{rule.target} is a {inner.node.name}, which has no {method.name} "
+                        "itself",
+                        f"{item.at} {item.text}",
+                        f"{inner.at} class {inner.node.name}",
+                    )
 
 
 def _edit(source: Source, node: ast.ClassDef, rule: DelegationRule, methods: list[Method]) -> Edit:

@@ -62,7 +62,7 @@ class Modules:
         self._read = read
         self.package = package
         self._cache: dict[str, Source | None] = {}
-        self._bound: dict[str, dict[str, list[ast.stmt]]] = {}
+        self._bound: dict[str, dict[str, list[tuple[ast.stmt, bool]]]] = {}
 
     def source(self, path: str) -> Source | None:
         """A parsed file by path, None where there is none.
@@ -98,8 +98,18 @@ class Modules:
             parts.pop()
         return ".".join([self.package, *parts])
 
-    def resolve(self, module: str, expression: ast.expr, hops: int = 0) -> Meaning:
-        """What an expression such as ``Base`` or ``models.Base`` means in a module."""
+    def resolve(
+        self, module: str, expression: ast.expr, hops: int = 0, before: int | None = None
+    ) -> Meaning:
+        """What an expression such as ``Base`` or ``models.Base`` means in a module.
+
+        Args:
+            module: the module, by dotted name.
+            expression: the expression.
+            hops: imports followed so far.
+            before: the line that asks, where names that are bound again behind it still have
+                their older meaning; None for the end of the module.
+        """
         node = expression.value if isinstance(expression, ast.Subscript) else expression
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -107,15 +117,18 @@ class Modules:
             node = node.value
         if not isinstance(node, ast.Name):
             return Unknown(f"'{ast.unparse(expression)}' is computed")
-        return self.lookup(module, (node.id, *parts), hops)
+        return self.lookup(module, (node.id, *parts), hops, before)
 
-    def lookup(self, module: str, dotted: Dotted, hops: int = 0) -> Meaning:
+    def lookup(
+        self, module: str, dotted: Dotted, hops: int = 0, before: int | None = None
+    ) -> Meaning:
         """What a dotted name means in a module.
 
         Args:
             module: the module, by dotted name.
             dotted: the name, split at its dots.
             hops: imports followed so far.
+            before: the line that asks; None for the end of the module.
         """
         if module.split(".", maxsplit=1)[0] != self.package:
             return External(".".join((module, *dotted)))
@@ -125,12 +138,14 @@ class Modules:
             source = self.module(module)
             if source is None:
                 return self._submodule(module, dotted, hops)
-            return self._inside(module, source, dotted, hops)
+            return self._inside(module, source, dotted, hops, before)
         except SourceError as error:
             return Unknown(error.cause)
 
-    def _inside(self, module: str, source: Source, dotted: Dotted, hops: int) -> Meaning:
-        bindings = self._bindings(module, source).get(dotted[0], [])
+    def _inside(
+        self, module: str, source: Source, dotted: Dotted, hops: int, before: int | None
+    ) -> Meaning:
+        bindings = _standing(self._bindings(module, source).get(dotted[0], []), before)
         if not bindings:
             return self._elsewhere(module, source, dotted, hops)
         meanings = {self._binding(module, source, b, dotted, hops) for b in bindings}
@@ -140,17 +155,15 @@ class Modules:
         where = ", ".join(source.at(binding) for binding in bindings)
         return Unknown(f"{dotted[0]} is defined more than once ({where})")
 
-    def _bindings(self, module: str, source: Source) -> dict[str, list[ast.stmt]]:
+    def _bindings(self, module: str, source: Source) -> dict[str, list[tuple[ast.stmt, bool]]]:
+        """Statements that bind each name, each with whether it runs for sure."""
         if module not in self._bound:
-            table: dict[str, list[ast.stmt]] = {}
+            table: dict[str, list[tuple[ast.stmt, bool]]] = {}
             for statement, certain in flat(source.tree.body):
                 for name in bound_names(statement):
                     if isinstance(statement, ast.Assign) and _is_none(statement.value):
                         continue  # `X = None` in an `except ImportError` stands for "not there"
-                    if certain:
-                        table[name] = [statement]
-                    else:
-                        table.setdefault(name, []).append(statement)
+                    table.setdefault(name, []).append((statement, certain))
             self._bound[module] = table
         return self._bound[module]
 
@@ -227,6 +240,15 @@ def _nested(owner: ClassRef, rest: Dotted) -> Meaning:
             return Unknown(f"{owner.node.name}.{part} at {owner.at} is not a class")
         owner = ClassRef(owner.module, owner.source, inner[0])
     return owner
+
+
+def _standing(bindings: list[tuple[ast.stmt, bool]], before: int | None) -> list[ast.stmt]:
+    """The bindings that may still hold: the last one that runs for sure, and those behind it."""
+    earlier = [pair for pair in bindings if before is not None and pair[0].lineno < before]
+    standing: list[ast.stmt] = []
+    for statement, certain in earlier or bindings:
+        standing = [statement] if certain else [*standing, statement]
+    return standing
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -22,14 +22,16 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch import (
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.classes import (
     Classes,
     Member,
-    instance_targets,
 )
-from ansible_collections.sm120.sglang.plugins.module_utils._patch.delegation import inner_class
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import (
     PatchError,
     ProofError,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import ClassRef, Modules
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.objects import (
+    given_to_objects,
+    inner_of,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.rules import (
     DelegationRule,
     Method,
@@ -260,10 +262,8 @@ def _inner(
     start = modules.lookup(modules.name_of(path), (rule.class_name,))
     found: dict[str, dict[str, str]] = {}
     if isinstance(start, ClassRef):
-        for owner, node in instance_targets(classes, start, rule.target):
-            inner = inner_class(classes, owner, node)
-            if inner is None:
-                continue
+        given = given_to_objects(classes, start, rule.target)
+        for inner in (ref for item in given for ref in inner_of(classes, item).classes):
             answers = {m.name: classes.find(inner, m.name) for m in rule.methods}
             found[inner.node.name] = {
                 name: answer.at if isinstance(answer, Member) else "not certain"

@@ -3,84 +3,21 @@
 
 from __future__ import annotations
 
-import ast
-from typing import Any
-
 import pytest
-from ansible_collections.sm120.sglang.plugins.module_utils._patch.edits import (
-    apply_edits,
-    reverse_edits,
-)
-from ansible_collections.sm120.sglang.plugins.module_utils._patch.state import Decision
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.edits import apply_edits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.plugins.module_utils._patch.wrappers import (
     ALL_THREE,
-    ARGUMENTS,
     FILE,
     HEAD,
     INIT,
     NAMES,
+    answers,
+    check,
     judge,
 )
-
-
-class Inner:
-    """Answers every method with its name and arguments; has nothing else."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *args: ("inner", name, args)
-
-
-def answers(data: bytes) -> dict[str, object]:
-    """What an object of the class answers to each method, by running the module."""
-    scope: dict[str, Any] = {"__name__": "wrapper", "make": Inner}
-    exec(compile(data, FILE, "exec"), scope)  # noqa: S102 - written by this test
-    wrapper = scope["Wrapper"]()
-    found: dict[str, object] = {}
-    for name in NAMES:
-        member = getattr(wrapper, name, None)
-        if callable(member):
-            try:
-                found[name] = member(*ARGUMENTS[name])
-            except NotImplementedError:
-                continue
-    return found
-
-
-def check(data: bytes) -> Decision:
-    """Right or a conflict: what was there stays, what was missing reaches the inner object."""
-    decision = judge(data)
-    assert decision.reason
-    assert decision.evidence
-    if decision.state == "conflict":
-        assert not decision.edits
-        return decision
-    before = answers(data)
-    if decision.state == "upstream":
-        assert sorted(before) == sorted(NAMES)
-        return decision
-    assert decision.state == "needed"
-    assert sorted(before) != sorted(NAMES)
-    edited = apply_edits(data, decision.edits)
-    for name, answer in answers(edited).items():
-        assert answer == before.get(name, ("inner", name, ARGUMENTS[name]))
-    assert sorted(answers(edited)) == sorted(NAMES)
-    names = [
-        item.name
-        for node in ast.walk(ast.parse(edited))
-        if isinstance(node, ast.ClassDef) and node.name == "Wrapper"
-        for item in node.body
-        if isinstance(item, ast.FunctionDef) and item.name in NAMES
-    ]
-    assert len(names) == len(set(names)), "a method is defined twice"
-    assert judge(edited).state == "upstream"
-    assert apply_edits(edited, reverse_edits(decision.edits)) == data
-    return decision
-
 
 NEEDED = {
     "plain": HEAD,

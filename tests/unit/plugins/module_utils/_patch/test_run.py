@@ -134,10 +134,12 @@ def test_another_installation_is_not_taken_for_the_release(tmp_path: Path) -> No
 def test_a_real_class_that_behaves_otherwise_stops_the_run(tmp_path: Path) -> None:
     """What only running tells: the methods are taken away again at import."""
     model = MODEL + (
-        "\n\nfor name in [n for n in vars(KimiK25ForConditionalGeneration) if 'embed' in n]:\n"
-        "    exec('del KimiK25ForConditionalGeneration.' + name)\n"
+        "\n\nfrom sglang.srt.models.strip import strip\nstrip(KimiK25ForConditionalGeneration)\n"
     )
-    package = make_release(tmp_path, **{KIMI_FILE: model})
+    strip = (
+        "def strip(c):\n    for n in [n for n in vars(c) if 'embed' in n]:\n        delattr(c, n)\n"
+    )
+    package = make_release(tmp_path, **{KIMI_FILE: model, "srt/models/strip.py": strip})
     before = snapshot(tmp_path)
     with pytest.raises(PatchError, match=r"lacks get_embed_and_head, set_embed_and_head"):
         go(package, python=sys.executable)
