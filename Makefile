@@ -90,6 +90,10 @@ test-releases: venv ## The patches on real SGLang releases from the package inde
 test-releases-all: venv ## The same on every release since 0.5.5.post3
 	pytest -q tests/releases -m "releases or releases_all"
 
+.PHONY: argument-history
+argument-history: venv ## Write anew when each server argument came and went, from every release
+	PYTHONPATH=collections:. python scripts/argument_history.py
+
 .PHONY: test-package
 test-package: venv ## Build the collection, install it into an empty path, use it from there
 	scripts/test_package.sh

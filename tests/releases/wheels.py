@@ -44,6 +44,16 @@ def wheel(version: str) -> Path:
     raise FileNotFoundError(f"pip downloaded no wheel of sglang {version}")
 
 
+def msgspec() -> Path:
+    """A folder with the package msgspec: releases from 0.5.20 on declare arguments with it."""
+    target = CACHE / f"msgspec-py{sys.version_info.major}{sys.version_info.minor}"
+    if not (target / "msgspec").is_dir():
+        command = [*PIP, "install", "--quiet", "--no-deps", "--only-binary=:all:"]
+        command += ["--target", str(target), "msgspec"]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+    return target
+
+
 def unpack(version: str, target: Path, needed: re.Pattern[str] = NEEDED) -> Path:
     """Unpack what the patches read into ``target``; return the package folder."""
     with zipfile.ZipFile(wheel(version)) as archive:
