@@ -73,7 +73,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _release, _stack, _wheelhouse
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _release,
+    _stack,
+    _toolkit,
+    _wheelhouse,
+)
 
 
 def build(module: AnsibleModule, paths: _release.Paths) -> None:
@@ -131,6 +136,7 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
                 f"uv failed while building {paths.release}: {done.stderr.strip()[-1500:]}. "
                 "The unfinished tree is removed by the next run"
             )
+    _toolkit.finish(_release.site_packages(paths.building))
     wanted = {pin.name: pin.version for pin in pins}
     problems = _release.compare_installed(
         wanted, _release.installed(_release.site_packages(paths.building))

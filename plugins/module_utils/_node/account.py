@@ -11,6 +11,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+class AccountError(RuntimeError):
+    """The user cannot be had; the message says why."""
+
+
+def become(user: str) -> tuple[pwd.struct_passwd, dict[str, Any]]:
+    """What it takes to run as another user.
+
+    Args:
+        user: The account.
+
+    Returns:
+        The account, and arguments for `subprocess`; none where this process is that user already.
+
+    Raises:
+        AccountError: There is no such user, or this process has no right to become it.
+    """
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        raise AccountError(f"there is no user {user}") from None
+    if os.geteuid() == 0:
+        groups = os.getgrouplist(user, account.pw_gid)
+        return account, {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups}
+    if os.geteuid() != account.pw_uid:
+        raise AccountError(f"only root can become {user}")
+    return account, {}
+
+
 def run_as(
     user: str, command: Sequence[str], environment: Mapping[str, object]
 ) -> subprocess.CompletedProcess[str]:
@@ -27,15 +55,9 @@ def run_as(
         become it, or the program, nothing runs and the status is 1.
     """
     try:
-        account = pwd.getpwnam(user)
-    except KeyError:
-        return subprocess.CompletedProcess(command, 1, "", f"there is no user {user}")
-    identity: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        groups = os.getgrouplist(user, account.pw_gid)
-        identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups}
-    elif os.geteuid() != account.pw_uid:
-        return subprocess.CompletedProcess(command, 1, "", f"only root can become {user}")
+        account, identity = become(user)
+    except AccountError as error:
+        return subprocess.CompletedProcess(command, 1, "", str(error))
     with tempfile.TemporaryDirectory() as home:
         if identity:
             os.chown(home, account.pw_uid, account.pw_gid)

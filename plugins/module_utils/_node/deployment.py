@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _release, _verified
+from ansible_collections.sm120.sglang.plugins.module_utils._proof import record
 
 
 def read_releases(root: Path, wanted: Iterable[str]) -> dict[str, Any]:
@@ -20,7 +21,8 @@ def read_releases(root: Path, wanted: Iterable[str]) -> dict[str, Any]:
 
     Returns:
         `current` and `previous` (ids, empty without one), `complete` (ids), `unfinished` (names
-        left by an interrupted run), `drift` (id to sentences).
+        left by an interrupted run), `drift` (id to sentences), `proofs` (id to what was proved for
+        it, see `_proof.record.read`).
     """
     releases = root / "releases"
     complete = []
@@ -28,12 +30,16 @@ def read_releases(root: Path, wanted: Iterable[str]) -> dict[str, Any]:
         complete = sorted(p.name for p in releases.iterdir() if (p / _release.COMPLETE).is_file())
     current = _release.linked(root, "current") or ""
     looked_at = {*wanted, current} & set(complete)
+    now = record.stamp()
     return {
         "current": current,
         "previous": _release.linked(root, "previous") or "",
         "complete": complete,
         "unfinished": _release.unfinished(root),
         "drift": {name: _release.drift(releases / name) for name in sorted(looked_at)},
+        "proofs": {
+            name: record.read(root, name, now) for name in sorted({*wanted, current} - {""})
+        },
     }
 
 

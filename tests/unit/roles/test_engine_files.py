@@ -36,6 +36,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "_preflight_models": [TARGET, DRAFT],
         "engine_arguments": {"mem_fraction_static": 0.94, "chat-template": "/a b/100%.jinja"},
         "engine_environment": {"NCCL_DEBUG": "INFO", "ODD": 'a "b" $c `d` \\e'},
+        "_engine_release_cuda_home": "/opt/sglang/current/venv/cu13",
     },
     "plain": {"_preflight_models": [TARGET]},
 }
@@ -53,6 +54,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, di
             "_engine_templates": str(role / "templates"),
             "_preflight_stack": {"name": "lab-0.5.9"},
             "_preflight_release": "lab-0.5.9-0123456789ab",
+            "_engine_release_cuda_home": "",
             "_preflight_node": {"models": {}},
         }
         (place / f"{name}.yml").write_text(yaml.safe_dump({**common, **variables}))
@@ -186,10 +188,12 @@ def test_the_environment_is_read_as_it_was_meant(rendered: Any) -> None:
     assert values["ODD"] == 'a "b" $c `d` \\e'
     assert values["NCCL_DEBUG"] == "INFO"
     assert values["HF_HUB_OFFLINE"] == "1"
+    assert values["CUDA_HOME"] == "/opt/sglang/current/venv/cu13"
     assert values["HOME"].endswith("/cache/lab-0.5.9-0123456789ab")
     # Set when, and only when, the draft's context is shorter.
     assert values["SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"] == "1"
     plain = rendered["plain"]["/etc/sglang/engine.env"]["content"]
+    assert "CUDA_HOME" not in plain
     assert "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN" not in plain
     assert re.fullmatch(r"[0-9a-f]{16}", values["SGLANG_DEPLOY_LAUNCH"])
     assert values["SGLANG_DEPLOY_LAUNCH"] not in plain

@@ -48,6 +48,7 @@ def test_a_bare_node(run_module: Any, arguments: dict[str, Any], check: bool) ->
         "complete": [],
         "unfinished": [],
         "drift": {},
+        "proofs": {"r1": {}},
     }
     assert found["models"]["kimi"]["missing"] == ["a"]
     assert found["unit"]["load_state"] == "not-found"

@@ -29,6 +29,7 @@ def test_a_bare_node_has_no_release(tmp_path: Path) -> None:
         "complete": [],
         "unfinished": [],
         "drift": {},
+        "proofs": {"r1": {}},
     }
 
 

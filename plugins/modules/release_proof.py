@@ -1,0 +1,168 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Prove that a built release works on this node, before anything else is done with it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: release_proof
+short_description: Compare a release with its lock, import it, use every GPU once
+description:
+  - Runs once, as the engine's user, with the release's own interpreter. What is installed (by
+    C(importlib.metadata)) is compared with the release's lock; the compiled packages are imported;
+    with O(gpu) torch must have code for each GPU, all GPUs compute at the same time, and Triton
+    compiles and runs a kernel.
+  - An undefined symbol or a missing library is named as the two packages that do not fit.
+  - The proof is recorded with the boot and the driver that it was made on
+    (C(proofs/RELEASE.json)).
+options:
+  user:
+    description: The engine's user.
+    type: str
+    required: true
+  environment:
+    description: The engine's environment.
+    type: dict
+    default: {}
+  modules:
+    description: Python modules to import, torch first.
+    type: list
+    elements: str
+    default: [torch]
+  gpu:
+    description: Whether the stack is for GPUs.
+    type: bool
+    default: true
+  deadline:
+    description: Seconds after which the proof is stopped and has failed.
+    type: float
+    default: 300
+extends_documentation_fragment: [sm120.sglang.release]
+attributes:
+  check_mode:
+    description: The proof is made where there is a tree; nothing is recorded.
+    support: full
+  diff_mode:
+    description: Nothing changes.
+    support: none
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Prove the release
+  sm120.sglang.release_proof:
+    root: /opt/sglang
+    release: sglang-0.5.12.post1-0123456789ab
+    user: sglang
+    modules: [torch, sgl_kernel, flashinfer]
+"""
+
+RETURN = r"""
+proved:
+  description: Whether there was a tree and all is well.
+  type: bool
+  returned: always
+imports:
+  description: Module, version and seconds of each import.
+  type: list
+  elements: dict
+  returned: when there is a tree
+gpus:
+  description: Number, name and capability of each GPU that computed rightly.
+  type: list
+  elements: dict
+  returned: when there is a tree
+seconds:
+  description: How long the proof took.
+  type: float
+  returned: when there is a tree
+"""
+
+import inspect
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _release, _stack
+from ansible_collections.sm120.sglang.plugins.module_utils._node import account
+from ansible_collections.sm120.sglang.plugins.module_utils._proof import (
+    imports,
+    linker,
+    probe_imports,
+    process,
+    record,
+)
+
+
+def demangle(symbol: str) -> str:
+    """A symbol in readable form, by c++filt where the node has it (binutils)."""
+    program = shutil.which("c++filt")
+    if program is None:
+        return linker.readable(symbol)
+    done = subprocess.run([program, symbol], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or linker.readable(symbol)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "root": {"type": "path", "required": True},
+            "release": {"type": "str", "required": True},
+            "user": {"type": "str", "required": True},
+            "environment": {"type": "dict", "default": {}},
+            "modules": {"type": "list", "elements": "str", "default": ["torch"]},
+            "gpu": {"type": "bool", "default": True},
+            "deadline": {"type": "float", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    paths = _release.Paths(Path(asked["root"]), asked["release"])
+    tree = paths.building if paths.building.is_dir() else paths.final
+    if not tree.is_dir():
+        if module.check_mode:
+            module.exit_json(changed=False, proved=False)
+        module.fail_json(msg=f"release {paths.release} is not on this node; run the deployment")
+    try:
+        lock = _stack.parse_lock((tree / "stack.lock").read_text(encoding="utf-8"), "stack.lock")
+        ended = process.run_program(
+            asked["user"],
+            tree / "venv" / "bin" / "python",
+            inspect.getsource(probe_imports),
+            json.dumps({"modules": asked["modules"], "gpu": asked["gpu"]}),
+            environment=asked["environment"],
+            deadline=asked["deadline"],
+        )
+    except (OSError, _stack.StackError, account.AccountError) as error:
+        module.fail_json(msg=f"{tree}: {error}")
+    report = imports.read_report(ended.output)
+    how = imports.how_it_ended(ended.status, ended.timed_out, asked["deadline"], ended.errors)
+    problems = imports.judge(report, lock, asked["gpu"], how, demangle)
+    if ended.left:
+        problems.append(
+            f"processes {', '.join(map(str, ended.left))} cannot be ended: they wait in the "
+            "driver; look for Xid errors with `journalctl -k`, reset the GPUs or power-cycle the "
+            "node"
+        )
+    if problems:
+        module.fail_json(
+            msg=f"release {paths.release} cannot work here: {'; '.join(problems)}",
+            problems=problems,
+            proved=False,
+        )
+    result = {
+        "imports": report.imports,
+        "gpus": report.gpus.get("gpus", []),
+        "seconds": ended.seconds,
+    }
+    if not module.check_mode:
+        record.write(paths.root, paths.release, "imports", record.stamp(), result)
+    module.exit_json(changed=False, proved=True, **result)
+
+
+if __name__ == "__main__":
+    main()
