@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_DESCRIPTORS = 4096
+
+
 def spawn_detached(
     command: Sequence[str],
     environ: Mapping[str, str],
@@ -59,6 +62,9 @@ def _become(
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         for source, target in ((null, 0), (output, 1), (output, 2)):
             os.dup2(source, target)
+        # What the caller had open is not the node's: a lock would be held for as long as it runs.
+        os.closerange(3, write_end)
+        os.closerange(write_end + 1, _DESCRIPTORS)
         myself = identify(os.getpid())
         if myself is None:
             raise LabError("/proc does not show this process")

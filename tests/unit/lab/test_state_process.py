@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,6 +130,20 @@ def test_a_detached_program_is_recorded_before_it_runs(tmp_path: Path) -> None:
     finally:
         it.send(signal.SIGKILL)
         assert it.wait(10)
+
+
+def test_a_detached_program_keeps_nothing_open_of_its_caller(tmp_path: Path) -> None:
+    """A lock that the caller holds would be held for as long as the node runs."""
+    log = tmp_path / "log"
+    with (tmp_path / "lock").open("w") as lock:
+        os.set_inheritable(lock.fileno(), True)  # as a shell or flock hands it on
+        script = "ls -l /proc/self/fd; echo end"
+        launch.spawn_detached(["sh", "-c", script], dict(os.environ), log, lambda _: None)
+        deadline = time.monotonic() + 5
+        while not log.read_text().endswith("end\n") and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert log.read_text().endswith("end\n")
+    assert str(tmp_path / "lock") not in log.read_text()
 
 
 def test_a_program_that_cannot_start_is_an_error_here(tmp_path: Path) -> None:
