@@ -31,14 +31,16 @@ EXAMPLES = r"""
 RETURN = r"""
 _raw:
   description: C(name), C(revision), C(source), C(path), C(record), C(files), C(size) in bytes,
-    C(manifest_sha256), and C(config), the parsed C(config.json) where the source is on the
-    controller.
+    C(manifest_sha256), and where the source is on the controller C(config), the parsed
+    C(config.json), and C(weights), what the headers of its weight files hold.
   type: list
   elements: dict
 """
 
+import contextlib
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -47,7 +49,7 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.sm120.sglang.plugins.module_utils import _verified
+from ansible_collections.sm120.sglang.plugins.module_utils import _safetensors, _verified
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KEYS = {"name", "revision", "source", "manifest"}
@@ -111,7 +113,21 @@ def load(spec: dict[str, Any], root: str) -> dict[str, Any]:
         "size": sum(entry.size for entry in files),
         "manifest_sha256": hashlib.sha256(content).hexdigest(),
         "config": config,
+        "weights": _safetensors.read_weights(
+            Path(source["path"]), [entry.name for entry in files], _cache(source["path"])
+        )
+        if here
+        else None,
     }
+
+
+def _cache(folder: str) -> Path:
+    """Where the controller keeps what it read of a folder's weights."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sm120.sglang")
+    with contextlib.suppress(OSError):
+        base.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(str(Path(folder).absolute()).encode()).hexdigest()[:16]
+    return base / f"{name}.headers"
 
 
 class LookupModule(LookupBase):

@@ -9,7 +9,8 @@ module: node_facts
 short_description: Read everything that the roles decide on, in one round trip
 description:
   - Reads the node itself, not stamps of earlier runs; a file edited by hand is seen.
-  - Changes nothing.
+  - Changes nothing. What it reads of the headers of weight files it keeps beside the model, so
+    that the next reading is fast.
 options:
   root:
     description: The product's folder.
@@ -98,7 +99,7 @@ releases:
   type: dict
   returned: always
 models:
-  description: Missing and unverified files of each model.
+  description: Missing and unverified files of each model, its config, and what its weights hold.
   type: dict
   returned: always
 unit:

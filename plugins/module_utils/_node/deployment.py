@@ -8,7 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.module_utils import _release, _verified
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _release,
+    _safetensors,
+    _verified,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._proof import record
 
 
@@ -47,28 +51,32 @@ def read_models(models: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Read the models' files against their manifests, without reading content.
 
     Args:
-        models: Mappings with `name`, `path`, `record` and `files` (see `_verified`).
+        models: Mappings with `name`, `path`, `record` and `files` (see `_verified`), and `source`
+            where the files lie before `path` points to them.
 
     Returns:
         Name to `missing` and `unverified` file names, `link`, where the path points to when it is
-        a link (empty when not), and `config`, the parsed `config.json` (None without one).
+        a link (empty when not), `config`, the parsed `config.json` (None without one), and
+        `weights`, what the weight files hold (`_safetensors.read_weights`).
 
     Raises:
         _verified.VerifyError: A manifest is malformed.
     """
     found = {}
     for model in models:
-        path = Path(model["path"])
-        seen = _verified.inspect(
-            path,
-            _verified.parse_wanted(model["files"]),
-            _verified.load_record(Path(model["record"])),
-        )
+        path, record = Path(model["path"]), Path(model["record"])
+        wanted = _verified.parse_wanted(model["files"])
+        seen = _verified.inspect(path, wanted, _verified.load_record(record))
+        source = model.get("source") or {}
+        # Before the first deployment the files lie on the node, and no link points to them.
+        place = Path(source["path"]) if source.get("on") == "node" else path
+        cache = record.with_name(record.name.replace(".verified", "") + ".headers")
         found[str(model["name"])] = {
             "missing": list(seen.missing),
             "unverified": list(seen.unverified),
             "link": str(path.readlink()) if path.is_symlink() else "",
-            "config": _verified.load_record(path / "config.json") or None,
+            "config": _verified.load_record(place / "config.json") or None,
+            "weights": _safetensors.read_weights(place, [file.name for file in wanted], cache),
         }
     return found
 
