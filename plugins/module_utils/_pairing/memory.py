@@ -18,6 +18,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._stack import version
 
 MIB, GIB = 1 << 20, 1 << 30
 AUTO = "auto"
+_MOST = 0.98  # a fraction is below 1, and something is always needed outside
 
 # Not split over the ranks: ReplicatedLinear, norms, router and vision tower
 # (0.5.9 models/deepseek_v2.py, models/kimi_k25.py; llama_eagle3.py has `fc` as a plain Linear).
@@ -95,7 +96,7 @@ class Need:
         room = self.usable - self.weights - self.draft_weights - reserve
         tokens = math.floor(room / (self.kv_token + self.draft_kv_token))
         fraction = (self.weights + tokens * self.budgeted_token) / self.usable
-        fraction = math.floor(fraction * 1000) / 1000
+        fraction = min(math.floor(fraction * 1000) / 1000, _MOST)
         return fraction, self.tokens(fraction)
 
 

@@ -52,7 +52,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, di
         common = {
             "engine_release_root": str(place / "product"),
             "_engine_templates": str(role / "templates"),
-            "_preflight_stack": {"name": "lab-0.5.9"},
+            "_preflight_stack": {"name": "lab-0.5.9", "sglang": "0.5.9"},
             "_preflight_release": "lab-0.5.9-0123456789ab",
             "_engine_release_cuda_home": "",
             "_preflight_node": {"models": {}},

@@ -12,13 +12,17 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter import deploy, host
+from ansible_collections.sm120.sglang.plugins.filter import deploy, host, pairing
 from ansible_collections.sm120.sglang.plugins.module_utils import _launch, _stack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 REPOSITORY = Path(__file__).parents[4]
-FILTERS = {**deploy.FilterModule().filters(), **host.FilterModule().filters()}
+FILTERS = {
+    **deploy.FilterModule().filters(),
+    **host.FilterModule().filters(),
+    **pairing.FilterModule().filters(),
+}
 STACK: dict[str, Any] = {
     "name": "site",
     "description": "A stack",

@@ -74,7 +74,13 @@ def model(folder: Path, **change: Any) -> dict[str, Any]:
 
 def test_a_missing_model(tmp_path: Path) -> None:
     assert deployment.read_models([model(tmp_path / "m")]) == {
-        "kimi": {"missing": ["config.json"], "unverified": [], "link": "", "config": None}
+        "kimi": {
+            "missing": ["config.json"],
+            "unverified": [],
+            "link": "",
+            "config": None,
+            "weights": {"groups": [], "problem": "no safetensors files"},
+        }
     }
 
 
@@ -89,6 +95,7 @@ def test_a_model_before_and_after_it_was_verified(tmp_path: Path) -> None:
         "unverified": ["config.json"],
         "link": "",
         "config": {"model_type": "kimi"},
+        "weights": {"groups": [], "problem": "no safetensors files"},
     }
     record: dict[str, Any] = {}
     files = _verified.parse_wanted(wanted["files"])
@@ -103,6 +110,14 @@ def test_a_model_that_lies_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "m").symlink_to(tmp_path / "srv")
     seen = deployment.read_models([model(tmp_path / "m")])["kimi"]
     assert (seen["link"], seen["missing"]) == (str(tmp_path / "srv"), [])
+
+
+def test_a_model_on_the_node_is_read_before_anything_points_to_it(tmp_path: Path) -> None:
+    (tmp_path / "srv").mkdir()
+    (tmp_path / "srv/config.json").write_text('{"model_type": "kimi"}')
+    source = {"on": "node", "path": str(tmp_path / "srv")}
+    seen = deployment.read_models([model(tmp_path / "m", source=source)])["kimi"]
+    assert (seen["missing"], seen["config"]) == (["config.json"], {"model_type": "kimi"})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}"])

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The filters over a node's reading: what is judged, and what there is nothing to judge by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.sm120.sglang.plugins.filter.pairing import FilterModule
+
+FILTERS = FilterModule().filters()
+CONFIG = {"num_hidden_layers": 2, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "vocab_size": 8}
+DRAFT = {
+    "architectures": ["LlamaForCausalLMEagle3"],
+    "num_hidden_layers": 1,
+    "num_attention_heads": 8,
+    "hidden_size": 1024,
+    "vocab_size": 8,
+}
+WEIGHTS = {"groups": [{"name": "x", "bytes": 1 << 30, "shape": [1]}], "problem": ""}
+NODE: dict[str, Any] = {
+    "models": {"t": {"weights": WEIGHTS}, "d": {"weights": WEIGHTS}},
+    "host": {"smi": {"gpus": [{"memory_mib": 97887}, {"memory_mib": 97000}]}},
+}
+
+
+def wanted(**change: Any) -> dict[str, Any]:
+    models = [
+        {"name": name, "source": {"on": "node", "path": f"/srv/{name}"}, "weights": None}
+        for name in ("t", "d")
+    ]
+    return {
+        "models": models,
+        "configs": [CONFIG, DRAFT],
+        "release": "0.5.12.post1",
+        "algorithm": "EAGLE3",
+        "ranks": 2,
+        "fraction": "auto",
+        "arguments": {"context_length": 2048},
+        **change,
+    }
+
+
+def memory(node: dict[str, Any] = NODE, **change: Any) -> dict[str, Any]:
+    found: dict[str, Any] = FILTERS["memory_plan"](node, wanted(**change))
+    return found
+
+
+def test_the_smallest_card_counts() -> None:
+    plan = memory()
+    assert plan["verdict"] == "ok"
+    assert plan["lines"][0].startswith("memory of each GPU in GiB: 93.2 usable")
+    assert 0 < plan["fraction"] < 1
+
+
+@pytest.mark.parametrize(
+    ("node", "change", "why"),
+    [
+        ({**NODE, "host": {}}, {}, "no GPU"),
+        ({"models": {}}, {}, "no GPU"),
+        (NODE, {"arguments": {"device": "cpu"}}, "no GPU"),
+        ({**NODE, "models": {}}, {}, "the models' files are not all there (not read)"),
+        (NODE, {"configs": [CONFIG, {}]}, "the models' files are not all there (config.json)"),
+    ],
+)
+def test_what_cannot_be_judged_is_left_to_the_release(
+    node: dict[str, Any], change: dict[str, Any], why: str
+) -> None:
+    plan = memory(node, **change)
+    assert (plan["verdict"], plan["fraction"]) == ("unknown", None)
+    assert plan["lines"] == [f"memory: not judged, {why}"]
+
+
+def test_the_operators_argument_wins() -> None:
+    assert memory(arguments={"mem_fraction_static": 0.5}, fraction="0.7")["fraction"] == 0.5
+    assert memory(fraction="0.7")["fraction"] == 0.7
+
+
+@pytest.mark.parametrize("fraction", ["1.2", "0", "-1", "much"])
+def test_what_is_no_fraction_is_refused(fraction: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=r"fraction|could not convert"):
+        memory(fraction=fraction)
+
+
+def test_a_pair_is_judged_and_its_problems_told() -> None:
+    verdicts = FILTERS["pairing_verdicts"](NODE, wanted())
+    assert [one["id"] for one in verdicts if one["verdict"] == "fail"] == []
+    refused = FILTERS["pairing_verdicts"](NODE, wanted(algorithm="EAGLE"))
+    (sentence,) = FILTERS["pairing_problems"](refused)
+    assert sentence.startswith("pair_algorithm: ")
+    assert sentence.endswith("Remedy: set engine_speculation.algorithm to EAGLE3")
+
+
+def test_without_a_draft_or_before_the_files_are_there_nothing_is_judged() -> None:
+    alone = wanted()
+    alone["models"] = alone["models"][:1]
+    assert FILTERS["pairing_verdicts"](NODE, alone) == []
+    assert FILTERS["pairing_verdicts"](NODE, wanted(configs=[CONFIG, {}])) == []
+
+
+def test_an_odd_config_is_a_message_and_no_traceback() -> None:
+    with pytest.raises(AnsibleFilterError, match="unexpected value"):
+        memory(configs=[{"num_hidden_layers": "many"}, DRAFT])
