@@ -160,7 +160,7 @@ def test_a_conflict_fails_with_all_findings(results: dict[str, Any]) -> None:
 
 
 def test_a_wrong_root_is_named(results: dict[str, Any]) -> None:
-    assert "is not a folder" in results["wrong_root"]["msg"]
+    assert "does not exist" in results["wrong_root"]["msg"]
 
 
 def test_the_documentation_fits_the_code() -> None:
