@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _MAX_INT = 1 << 80
 _MAX_RANGE = 4096
 _MAX_DEPTH = 60
+_MAX_STEPS = 5_000
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -36,33 +37,53 @@ class NotConstant(Exception):  # noqa: N818 - a question's answer, not a failure
     """The expression's value cannot be known from the source alone."""
 
 
-def evaluate(node: ast.expr, names: Mapping[str, ast.expr], depth: int = 0) -> Any:
+class _Walk:
+    """One evaluation: the names it may use, and how far it has come.
+
+    Names may stand for expressions that use each other's values many times over, so that the
+    steps have to be counted.
+    """
+
+    def __init__(self, names: Mapping[str, ast.expr]) -> None:
+        self.names = names
+        self.depth = self.steps = 0
+
+    def value(self, node: ast.expr) -> Any:
+        """Value of one expression."""
+        self.steps += 1
+        if self.depth > _MAX_DEPTH or self.steps > _MAX_STEPS:
+            raise NotConstant
+        if isinstance(node, ast.Constant):
+            return node.value
+        self.depth += 1
+        try:
+            if isinstance(node, ast.Name) and node.id in self.names:
+                return self.value(self.names[node.id])
+            compound = _COMPOUND.get(type(node))
+            if compound is None:
+                raise NotConstant
+            return compound(node, self)
+        finally:
+            self.depth -= 1
+
+
+def evaluate(node: ast.expr, names: Mapping[str, ast.expr]) -> Any:
     """Value of a constant expression.
 
     Args:
         node: the expression.
         names: what each name that is bound exactly once, for sure, stands for.
-        depth: nesting so far.
 
     Raises:
         NotConstant: the value depends on something that only running would tell.
     """
-    if depth > _MAX_DEPTH:
-        raise NotConstant
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name) and node.id in names:
-        return evaluate(names[node.id], names, depth + 1)
-    compound = _COMPOUND.get(type(node))
-    if compound is None:
-        raise NotConstant
-    return compound(node, names, depth + 1)
+    return _Walk(names).value(node)
 
 
 def _sequence(
-    node: ast.Tuple | ast.List | ast.Set, names: Mapping[str, ast.expr], depth: int
+    node: ast.Tuple | ast.List | ast.Set, walk: _Walk
 ) -> tuple[Any, ...] | list[Any] | set[Any]:
-    items = [evaluate(item, names, depth) for item in node.elts]
+    items = [walk.value(item) for item in node.elts]
     if isinstance(node, ast.Set):
         return _set(items)
     return tuple(items) if isinstance(node, ast.Tuple) else items
@@ -75,29 +96,29 @@ def _set(items: list[Any]) -> set[Any]:
         raise NotConstant from error
 
 
-def _dict(node: ast.Dict, names: Mapping[str, ast.expr], depth: int) -> dict[Any, Any]:
+def _dict(node: ast.Dict, walk: _Walk) -> dict[Any, Any]:
     result: dict[Any, Any] = {}
     for key, value in zip(node.keys, node.values, strict=True):
-        found = evaluate(value, names, depth)
+        found = walk.value(value)
         try:
             if key is None:
                 result.update(found)
             else:
-                result[evaluate(key, names, depth)] = found
+                result[walk.value(key)] = found
         except (TypeError, ValueError) as error:
             raise NotConstant from error
     return result
 
 
-def _unary(node: ast.UnaryOp, names: Mapping[str, ast.expr], depth: int) -> int | float:
-    value = evaluate(node.operand, names, depth)
+def _unary(node: ast.UnaryOp, walk: _Walk) -> int | float:
+    value = walk.value(node.operand)
     if not isinstance(value, (int, float)) or not isinstance(node.op, (ast.USub, ast.UAdd)):
         raise NotConstant
     return -value if isinstance(node.op, ast.USub) else +value
 
 
-def _binary(node: ast.BinOp, names: Mapping[str, ast.expr], depth: int) -> Any:
-    left, right = evaluate(node.left, names, depth), evaluate(node.right, names, depth)
+def _binary(node: ast.BinOp, walk: _Walk) -> Any:
+    left, right = walk.value(node.left), walk.value(node.right)
     numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
     try:
         if numbers and isinstance(node.op, (ast.LShift, ast.Pow)):
@@ -115,11 +136,11 @@ def _binary(node: ast.BinOp, names: Mapping[str, ast.expr], depth: int) -> Any:
     return result
 
 
-def _call(node: ast.Call, names: Mapping[str, ast.expr], depth: int) -> Any:
+def _call(node: ast.Call, walk: _Walk) -> Any:
     # A name that the module binds itself is in `names` or ambiguous; the caller hides those.
-    if not isinstance(node.func, ast.Name) or node.func.id in names or node.keywords:
+    if not isinstance(node.func, ast.Name) or node.func.id in walk.names or node.keywords:
         raise NotConstant
-    values = [evaluate(item, names, depth) for item in node.args]
+    values = [walk.value(item) for item in node.args]
     name = node.func.id
     try:
         if name in _CONTAINERS and len(values) <= 1:
@@ -133,7 +154,7 @@ def _call(node: ast.Call, names: Mapping[str, ast.expr], depth: int) -> Any:
     raise NotConstant
 
 
-_COMPOUND: dict[type[ast.expr], Callable[[Any, Mapping[str, ast.expr], int], Any]] = {
+_COMPOUND: dict[type[ast.expr], Callable[[Any, _Walk], Any]] = {
     ast.Tuple: _sequence,
     ast.List: _sequence,
     ast.Set: _sequence,

@@ -15,13 +15,24 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import 
 
 # The largest source of SGLang 0.5.23 has 282 156 bytes (managers/scheduler.py). A syntax tree
 # takes some hundred times the size of its text, so this also bounds the memory of a run.
-MAX_BYTES = 2 * 1024 * 1024
+MAX_BYTES = 1024 * 1024
 
 # Far more than two lines of a source ever have.
 _HEAD_BYTES = 64 * 1024
 
 _TERMINATOR = re.compile(rb"\r\n|\r|\n")
-_STATEFUL = ("iso2022", "hz", "utf_7", "utf-7", "utf_16", "utf-16", "utf_32", "utf-32")
+_STATEFUL = (
+    "iso2022",
+    "hz",
+    "utf_7",
+    "utf-7",
+    "utf_16",
+    "utf-16",
+    "utf_32",
+    "utf-32",
+    "idna",
+    "punycode",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +154,19 @@ def decode(path: str, data: bytes) -> tuple[str, str, int]:
             f"{path}:{line}: byte 0x{data[position]:02x} is not {error.encoding}",
             "reinstall the release: the file is damaged",
         ) from error
-    if encoding.startswith(_STATEFUL) or text.encode(encoding) != data[mark:]:
+    except UnicodeError as error:  # codecs that are no character sets raise this bare
+        raise SourceError(f"{path}: its encoding declaration is wrong: {error}") from error
+    if encoding.startswith(_STATEFUL) or not _comes_back(text, encoding, data[mark:]):
         raise SourceError(f"{path}: encoding {encoding} cannot be edited byte for byte")
     return text, encoding, mark
+
+
+def _comes_back(text: str, encoding: str, data: bytes) -> bool:
+    """Whether a codec gives the bytes back that it read."""
+    try:
+        return text.encode(encoding) == data
+    except UnicodeError:
+        return False
 
 
 def _declared(data: bytes) -> str:

@@ -75,6 +75,37 @@ def test_a_changed_file_is_refused(old: list[str], new: list[str], data: st.Data
     assert judge(joined(moved, "\n"), diff).state == "conflict"
 
 
+PYTHON = ["a = 1", "b = [", "    2,", "]", "def f():", "    return a", "c = f()", "d = a + c"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 7), st.lists(st.sampled_from(["x = 9", "# y", ""]), max_size=3), st.data())
+def test_a_source_around_a_hunk_may_change_behind_it_only(
+    at: int, more: list[str], data: st.DataObject
+) -> None:
+    """Python's own word: the one changed value is there, and everything else is as before."""
+    new = [line.replace("a = 1", "a = 5") for line in PYTHON]
+    diff = diff_of(PYTHON, new, context=1)
+    moved = [*PYTHON[:at], *more, *PYTHON[at:]]
+    newline = data.draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    before = joined(moved, newline)
+    decision = judge(before, diff, "srt/x.py")
+    if moved[:2] != PYTHON[:2]:
+        assert decision.state == "conflict"
+        return
+    try:
+        compile(before, "x", "exec")
+    except SyntaxError:
+        assert decision.state == "conflict"
+        return
+    assert decision.state == "needed", decision.reason
+    edited = apply_edits(before, decision.edits)
+    assert edited == before.replace(b"a = 1", b"a = 5")
+    scope: dict[str, object] = {}
+    exec(compile(edited, "x", "exec"), scope)  # noqa: S102 - written by this test
+    assert (scope["a"], scope["b"], scope["c"], scope["d"]) == (5, [2], 5, 10)
+
+
 NEVER = "\\ No newline at end of file\n"
 
 
