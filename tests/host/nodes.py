@@ -5,7 +5,7 @@ A tree is read by `node_facts` with `host_root`. The good node has 8 RTX PRO 600
 processors, each card below a root port and a switch; every other case is that node with one thing
 wrong. All are derived, see `tests/recordings/host/README.md`.
 
-    python -m tests.host.nodes FOLDER       writes a tree for every case
+    python -m tests.host.nodes FOLDER [CASE...]     writes trees, of every case or of some
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ GIB_KIB = 1 << 20
 _PROGRAM = """#!/bin/sh
 PATH=/usr/bin:/bin
 name=$(printf '%s' "$*" | tr -c 'a-zA-Z0-9' '_')
+name=${{name:-none}}
 folder=$(dirname "$0")/../share/{tool}
 [ -f "$folder/$name" ] || {{ echo "{tool}: no recording of $*" >&2; exit 9; }}
 cat "$folder/$name"
@@ -97,7 +98,8 @@ class Node:
             program.write_text(_PROGRAM.format(tool=tool))
             program.chmod(0o755)
             for words, (text, status) in answers.items():
-                place = root / "usr/share" / tool / re.sub(r"[^a-zA-Z0-9]", "_", words)
+                name = re.sub(r"[^a-zA-Z0-9]", "_", words) or "none"
+                place = root / "usr/share" / tool / name
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_text(text)
                 if status:
@@ -255,13 +257,13 @@ def good() -> Node:
     return node
 
 
-def main(folder: Path) -> None:
-    """Write every case's tree."""
+def main(folder: Path, names: list[str]) -> None:
+    """Write the cases' trees."""
     from tests.host.cases import CASES
 
-    for name, case in CASES.items():
-        case.build().write(folder / name)
+    for name in names or CASES:
+        CASES[name].build().write(folder / name)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 # Driver tools without persistence mode initialise every GPU at each call: seconds on 8 of them.
-GPU_SECONDS = 60.0
+GPU_SECONDS = 45.0
 SECONDS = 15.0
 _LIMIT = 8 << 20  # characters; a kernel log or an endless tool must not fill the node's memory
 # A read from /proc/sys asks the kernel for a buffer of this size; above 4 MiB it refuses.
@@ -53,20 +54,13 @@ class Tools:
         if root == Path("/"):
             self._path = os.pathsep.join([os.environ.get("PATH", ""), self._path])
 
-    def run(
-        self,
-        name: str,
-        *words: str,
-        seconds: float = SECONDS,
-        environment: Mapping[str, str] | None = None,
-    ) -> Output:
+    def run(self, name: str, *words: str, seconds: float = SECONDS) -> Output:
         """Run a tool to its end or to the end of its time.
 
         Args:
             name: The program.
             *words: Its arguments.
             seconds: How long it may take.
-            environment: Variables beside PATH and the language.
 
         Returns:
             What it said; never an exception.
@@ -77,22 +71,27 @@ class Tools:
         # LANGUAGE wins over LC_ALL in GNU gettext: both are set.
         clean = {"PATH": self._path, "LC_ALL": "C", "LANGUAGE": "C", "HOME": "/"}
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 [program, *words],
-                env={**clean, **(environment or {})},
+                env=clean,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=seconds,
-                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
-        except subprocess.TimeoutExpired:
-            return Output("timeout", error=f"no answer within {seconds:.0f} s")
         except OSError as error:
             return Output("failed", error=str(error))
-        text, errors = (
-            stream[:_LIMIT].decode("utf-8", "replace") for stream in (done.stdout, done.stderr)
-        )
-        return Output("ok" if done.returncode == 0 else "failed", text, errors)
+        try:
+            streams = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            # A process that waits in the driver does not die of a signal: it is not waited for.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=1)
+            return Output("timeout", error=f"no answer within {seconds:.0f} s")
+        text, errors = (stream[:_LIMIT].decode("utf-8", "replace") for stream in streams)
+        return Output("ok" if process.returncode == 0 else "failed", text, errors)
 
 
 def read_text(path: Path) -> str:
