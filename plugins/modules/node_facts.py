@@ -126,11 +126,39 @@ host:
 """
 
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _verified
 from ansible_collections.sm120.sglang.plugins.module_utils._host.read import read_host
 from ansible_collections.sm120.sglang.plugins.module_utils._node import deployment, service, system
+
+
+def read(asked: dict[str, Any]) -> dict[str, Any]:
+    """Read what was asked for.
+
+    Args:
+        asked: The module's parameters.
+
+    Returns:
+        The module's result, without `changed`.
+
+    Raises:
+        _verified.VerifyError: A manifest is malformed.
+        PermissionError: A folder of the product is not for this user.
+    """
+    return {
+        "models": deployment.read_models(asked["models"]),
+        "system": system.read_system(asked["disks"], asked["packages"], asked["commands"]),
+        "releases": deployment.read_releases(Path(asked["root"]), asked["releases"]),
+        "unit": service.read_unit(asked["unit"]),
+        "files": {path: system.read_file(path) for path in asked["files"]},
+        "ports": service.read_ports(asked["ports"]),
+        "user": deployment.read_user(asked["user"]),
+        "host": read_host(asked["unit"], asked["disks"], asked["host_root"])
+        if asked["host"]
+        else {},
+    }
 
 
 def main() -> None:
@@ -154,22 +182,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    asked = module.params
     try:
-        models = deployment.read_models(asked["models"])
+        found = read(module.params)
     except _verified.VerifyError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=False,
-        system=system.read_system(asked["disks"], asked["packages"], asked["commands"]),
-        releases=deployment.read_releases(Path(asked["root"]), asked["releases"]),
-        models=models,
-        unit=service.read_unit(asked["unit"]),
-        files={path: system.read_file(path) for path in asked["files"]},
-        ports=service.read_ports(asked["ports"]),
-        user=deployment.read_user(asked["user"]),
-        host=read_host(asked["unit"], asked["disks"], asked["host_root"]) if asked["host"] else {},
-    )
+    except PermissionError as error:
+        module.fail_json(msg=f"{error.filename} is not readable for this user; run with become")
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

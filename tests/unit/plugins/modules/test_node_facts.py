@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils import _decide, _release
+from ansible_collections.sm120.sglang.plugins.module_utils._node import deployment
 from ansible_collections.sm120.sglang.plugins.modules import node_facts
+
+from tests.host.cases import CASES
 
 UNIT = "no-such-unit-anywhere.service"
 
@@ -105,3 +108,27 @@ def test_a_bad_manifest_fails_with_a_sentence(run_module: Any, arguments: dict[s
     found = run_module(node_facts, arguments)
     assert found["failed"]
     assert "'../x' must be relative and stay in its folder" in found["msg"]
+
+
+def test_a_folder_of_somebody_else_fails_with_a_sentence(
+    run_module: Any, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_words: Any) -> None:
+        raise PermissionError(13, "Permission denied", "/opt/sglang/releases")
+
+    # Root may read everything, and the tests may be root.
+    monkeypatch.setattr(deployment, "read_releases", refuse)
+    found = run_module(node_facts, arguments)
+    assert found["failed"]
+    assert found["msg"].startswith("/opt/sglang/releases is not readable")
+    assert found["msg"].endswith("run with become")
+
+
+def test_the_host_is_read_when_it_is_asked_for(
+    run_module: Any, arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    assert run_module(node_facts, arguments)["host"] == {}
+    recorded = tmp_path / "recorded"
+    CASES["good"].build().write(recorded)
+    found = run_module(node_facts, {**arguments, "host": True, "host_root": str(recorded)})
+    assert len(found["host"]["smi"]["gpus"]) == 8
