@@ -32,7 +32,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import 
 
 # Outside bases that have none of the names that engines ask models for. Module names are those
 # that SGLang's models import them by.
-_PLAIN_BASES = {
+PLAIN_BASES = {
     "builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol",
     "torch.nn.Module", "nn.Module", "torch.nn.modules.module.Module",
 }  # fmt: skip
@@ -78,14 +78,17 @@ class Classes:
 
     def __init__(self, modules: Modules) -> None:
         self.modules = modules
+        self._lines: dict[ast.ClassDef, tuple[list[ClassRef], str]] = {}
         self._own: dict[tuple[ast.ClassDef, str], Member | Uncertain | None] = {}
         self._sources: dict[Source, Hidden] = {}
 
     def line(self, start: ClassRef) -> tuple[list[ClassRef], str]:
         """The class and its bases in Python's order, and why the list may lack one (or ``""``)."""
-        doubts: list[str] = []
-        order = self._linear(start, doubts, ())
-        return order, doubts[0] if doubts else ""
+        if start.node not in self._lines:
+            doubts: list[str] = []
+            order = self._linear(start, doubts, ())
+            self._lines[start.node] = order, doubts[0] if doubts else ""
+        return self._lines[start.node]
 
     def _linear(
         self, ref: ClassRef, doubts: list[str], inside: tuple[ast.ClassDef, ...]
@@ -100,7 +103,7 @@ class Classes:
                 parents.append(meaning)
             elif isinstance(meaning, Unknown):
                 doubts.append(f"base '{ast.unparse(base)}' of {ref.node.name}: {meaning.reason}")
-            elif meaning.name not in _PLAIN_BASES:
+            elif meaning.name not in PLAIN_BASES:
                 doubts.append(f"base {meaning.name} of {ref.node.name} is not part of this release")
         if any(
             keyword.arg == "metaclass" and not _is_abc(keyword.value)
