@@ -13,6 +13,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.sm120.sglang.plugins.module_utils import (
     _decide,
     _launch,
+    _lifecycle,
     _patch,
     _stack,
 )
@@ -103,6 +104,11 @@ def with_digests(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def without_digest(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A file of `with_digests` as `engine_switch` takes it."""
+    return {key: value for key, value in entry.items() if key != "sha256"}
+
+
 def file_descriptions(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Only what `upload` takes of each entry: name, sha256, size."""
     return [{key: entry[key] for key in ("name", "sha256", "size")} for entry in entries]
@@ -154,6 +160,7 @@ class FilterModule:
             "dash_names": _launch.dash_names,
             "model_configs": model_configs,
             "with_digests": with_digests,
+            "without_digest": without_digest,
             "file_descriptions": file_descriptions,
             "gpu_problems": _decide.gpu_problems,
             "render_arguments": _launch.render_arguments,
@@ -171,6 +178,13 @@ class FilterModule:
             "package_differences": _decide.packages,
             "unknown_variables": _decide.unknown_variables,
             "plan_summary": _decide.summary,
+            "unproved_launch": _lifecycle.unproved,
+            "prune_differences": _lifecycle.prune,
+            "expected_downtime": _lifecycle.downtime,
+            "launch_remarks": _lifecycle.remarks,
+            "rollback_target": _lifecycle.automatic_target,
+            "choose_rollback": _lifecycle.choose,
+            "failure_screen": _lifecycle.failure_screen,
             "restart_reasons": restart_reasons,
         }
         return {name: _errors(function) for name, function in plain.items()}

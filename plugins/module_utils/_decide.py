@@ -352,12 +352,15 @@ def unknown_variables(
     return found
 
 
-def summary(differences: Mapping[str, Sequence[Difference]], serving: bool) -> list[str]:
+def summary(
+    differences: Mapping[str, Sequence[Difference]], serving: bool, downtime: str = ""
+) -> list[str]:
     """Render a plan for people.
 
     Args:
         differences: Role to its differences, in the order of the play.
         serving: Whether the engine runs now.
+        downtime: How long a restart takes (`_lifecycle.downtime`), empty when nobody knows.
 
     Returns:
         One line a difference, and one that says whether the engine restarts.
@@ -370,6 +373,7 @@ def summary(differences: Mapping[str, Sequence[Difference]], serving: bool) -> l
     if not lines:
         return ["nothing to do"]
     restarts = any(entry["restart"] for entries in differences.values() for entry in entries)
-    if not serving:
-        return [*lines, "the engine starts"]
-    return [*lines, "the engine RESTARTS" if restarts else "the engine goes on without a restart"]
+    if serving and not restarts:
+        return [*lines, "the engine goes on without a restart"]
+    verb = "the engine RESTARTS" if serving else "the engine starts"
+    return [*lines, f"{verb}, {downtime}" if downtime else verb]

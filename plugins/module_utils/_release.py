@@ -248,12 +248,13 @@ def drift(tree: Path) -> list[str]:
     return sorted(found)
 
 
-def switch(root: Path, release: str) -> None:
+def switch(root: Path, release: str, previous: str = "") -> None:
     """Make a release the current one, by one rename; the old one becomes `previous`.
 
     Args:
         root: The product's folder.
         release: The id; the release must be complete.
+        previous: What `previous` shall name instead of the old one.
 
     Raises:
         ReleaseError: It is not complete.
@@ -263,8 +264,8 @@ def switch(root: Path, release: str) -> None:
     old = linked(root, "current")
     if old == release:
         return
-    if old is not None:
-        _link(root, "previous", old)
+    if previous or old:
+        _link(root, "previous", previous or str(old))
     _link(root, "current", release)
 
 

@@ -21,6 +21,14 @@ options:
     type: list
     elements: str
     default: []
+  config:
+    description: The folder of the configuration and of the launch records.
+    type: path
+    default: /etc/sglang
+  failures:
+    description: The folder of what is kept of failed launches.
+    type: path
+    default: /var/lib/sglang/failures
   unit:
     description: The engine's unit.
     type: str
@@ -98,6 +106,15 @@ releases:
   description: Current, previous, complete and unfinished releases, and what was edited by hand.
   type: dict
   returned: always
+launches:
+  description: Launches that passed their gate, which serves, and which served before.
+  type: dict
+  returned: always
+failures:
+  description: Launches that failed, oldest first.
+  type: list
+  elements: dict
+  returned: always
 models:
   description: Missing and unverified files of each model, its config, and what its weights hold.
   type: dict
@@ -129,7 +146,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _verified
+from ansible_collections.sm120.sglang.plugins.module_utils import _failures, _launches, _verified
 from ansible_collections.sm120.sglang.plugins.module_utils._host.read import read_host
 from ansible_collections.sm120.sglang.plugins.module_utils._node import deployment, service, system
 
@@ -151,6 +168,8 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
         "models": deployment.read_models(asked["models"]),
         "system": system.read_system(asked["disks"], asked["packages"], asked["commands"]),
         "releases": deployment.read_releases(Path(asked["root"]), asked["releases"]),
+        "launches": _launches.read(Path(asked["config"])),
+        "failures": _failures.read(Path(asked["failures"])),
         "unit": service.read_unit(asked["unit"]),
         "files": {path: system.read_file(path) for path in asked["files"]},
         "ports": service.read_ports(asked["ports"]),
@@ -169,6 +188,8 @@ def main() -> None:
         argument_spec={
             "root": {"type": "path", "required": True},
             "releases": strings,
+            "config": {"type": "path", "default": "/etc/sglang"},
+            "failures": {"type": "path", "default": str(_failures.FOLDER)},
             "unit": {"type": "str", "required": True},
             "user": {"type": "str", "required": True},
             "files": paths,

@@ -24,14 +24,16 @@ def read_releases(root: Path, wanted: Iterable[str]) -> dict[str, Any]:
         wanted: Ids that the deployment may want; `drift` is read for them and the current one.
 
     Returns:
-        `current` and `previous` (ids, empty without one), `complete` (ids), `unfinished` (names
-        left by an interrupted run), `drift` (id to sentences), `proofs` (id to what was proved for
-        it, see `_proof.record.read`).
+        `current` and `previous` (ids, empty without one), `complete` (ids), `built` (id to when it
+        was completed, seconds since the epoch), `unfinished` (names left by an interrupted run),
+        `drift` (id to sentences), `proofs` (id to what was proved for it, see
+        `_proof.record.read`).
     """
     releases = root / "releases"
-    complete = []
-    if releases.is_dir():
-        complete = sorted(p.name for p in releases.iterdir() if (p / _release.COMPLETE).is_file())
+    marks = sorted(releases.glob(f"*/{_release.COMPLETE}"))
+    built = {mark.parent.name: mark.stat().st_mtime for mark in marks}
+    built = {name: at for name, at in built.items() if not name.startswith(".")}
+    complete = list(built)
     current = _release.linked(root, "current") or ""
     looked_at = {*wanted, current} & set(complete)
     now = record.stamp()
@@ -39,6 +41,7 @@ def read_releases(root: Path, wanted: Iterable[str]) -> dict[str, Any]:
         "current": current,
         "previous": _release.linked(root, "previous") or "",
         "complete": complete,
+        "built": built,
         "unfinished": _release.unfinished(root),
         "drift": {name: _release.drift(releases / name) for name in sorted(looked_at)},
         "proofs": {

@@ -203,7 +203,7 @@ def test_the_unit_keeps_its_promises(rendered: Any) -> None:
     lines = rendered["full"][UNIT]["content"].splitlines()
     for line in (
         "User=sglang",
-        "KillMode=control-group",
+        "KillMode=mixed",
         "LimitMEMLOCK=infinity",
         "StartLimitBurst=3",
         "NoNewPrivileges=yes",

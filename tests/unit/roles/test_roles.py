@@ -13,7 +13,7 @@ import yaml
 
 REPOSITORY = Path(__file__).parents[3]
 ROLES = sorted(path.name for path in (REPOSITORY / "roles").iterdir() if path.is_dir())
-BESIDE = {"benchmark", "observability", "gateway"}  # roles of playbooks of their own
+BESIDE = {"benchmark", "observability", "gateway", "rollback"}  # roles of playbooks of their own
 STEPS = ["check", "install", "configure", "run", "confirm"]
 
 
@@ -85,7 +85,10 @@ def test_names_say_whose_they_are(role: str) -> None:
     assert [name for name in derived if not name.startswith(f"_{role}_")] == []
     for task in tasks_of(role):
         names = [name for name in task.get("ansible.builtin.set_fact", {}) if name != "cacheable"]
-        names += task.get("vars", {})
+        # An included role takes its own variables.
+        included = task.get("ansible.builtin.include_role", {}).get("name", "").rpartition(".")[2]
+        foreign = (f"{included}_", f"_{included}_") if included else ()
+        names += [name for name in task.get("vars", {}) if not name.startswith(foreign)]
         names += [task.get("loop_control", {}).get("loop_var", f"_{role}_")]
         # `ansible_*` in a task's vars are Ansible's own switches.
         wrong = [name for name in names if not name.startswith((f"_{role}_", "ansible_"))]
@@ -123,7 +126,14 @@ def test_every_task_file_is_in_the_table_of_contents(role: str) -> None:
         for kind in ("ansible.builtin.import_tasks", "ansible.builtin.include_tasks")
         if kind in task
     }
-    assert {path.name for path in task_files(role)} == named | {"main.yml"}
+    # A role's second entry, for a playbook or another role.
+    texts = [
+        *(REPOSITORY / "playbooks").glob("*.yml"),
+        *(REPOSITORY / "roles").rglob("tasks/*.yml"),
+    ]
+    pattern = rf"name: sm120\.sglang\.{role}\n\s+tasks_from: (\S+)"
+    entries = {name for path in texts for name in re.findall(pattern, path.read_text())}
+    assert {path.name for path in task_files(role)} == named | entries | {"main.yml"}
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -22,6 +22,8 @@ UNIT = "no-such-unit-anywhere.service"
 def arguments(tmp_path: Path) -> dict[str, Any]:
     return {
         "root": str(tmp_path / "product"),
+        "config": str(tmp_path / "etc"),
+        "failures": str(tmp_path / "failures"),
         "releases": ["r1"],
         "unit": UNIT,
         "user": "no-such-user-here",
@@ -49,10 +51,13 @@ def test_a_bare_node(run_module: Any, arguments: dict[str, Any], check: bool) ->
         "current": "",
         "previous": "",
         "complete": [],
+        "built": {},
         "unfinished": [],
         "drift": {},
         "proofs": {"r1": {}},
     }
+    assert found["launches"] == {"serving": "", "before": "", "rolled_back": {}, "records": {}}
+    assert found["failures"] == []
     assert found["models"]["kimi"]["missing"] == ["a"]
     assert found["unit"]["load_state"] == "not-found"
     assert found["files"] == {arguments["files"][0]: {"exists": False}}

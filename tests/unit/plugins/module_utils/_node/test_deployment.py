@@ -27,6 +27,7 @@ def test_a_bare_node_has_no_release(tmp_path: Path) -> None:
         "current": "",
         "previous": "",
         "complete": [],
+        "built": {},
         "unfinished": [],
         "drift": {},
         "proofs": {"r1": {}},

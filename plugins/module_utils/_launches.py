@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launch records: release and configuration of each launch that passed its gate.
+
+`/etc/sglang/launches/<launch>/` holds the files of one launch as they were when it proved itself,
+and `record.json` with what is needed to start and to gate it again. `serving` is a link to the
+launch that passed last, `before` to the one before it. A launch that never passed has no record,
+so there is nothing wrong to go back to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+FOLDER = "launches"
+RECORD = "record.json"
+SERVING, BEFORE = "serving", "before"
+ROLLED_BACK = "rolled-back.json"
+_DIGEST = re.compile(r"[0-9a-f]{16}")
+
+
+class LaunchRecordError(RuntimeError):
+    """A launch record cannot be read or written; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A configuration file: where it belongs, how, and what is in it."""
+
+    path: str
+    mode: str
+    owner: str
+    group: str
+    content: str
+
+    @property
+    def stored(self) -> str:
+        """Its name inside a record's folder."""
+        return Path(self.path).name
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is kept of a launch that passed its gate.
+
+    Attributes:
+        launch: Its digest (`_launch.launch_digest`).
+        release: The release's id.
+        stack: The stack's name, for people.
+        gated_at: When it passed, seconds since the epoch by the node's clock.
+        ready_seconds: From the unit's start to ready; None when this start was not watched.
+        accept_length: As the gate measured it; None without speculation.
+        gate: Parameters of `engine_gate`, without the API key.
+        files: Path, mode, owner and group of each file, without content.
+    """
+
+    launch: str
+    release: str
+    stack: str = ""
+    gated_at: float = 0.0
+    ready_seconds: float | None = None
+    accept_length: float | None = None
+    gate: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[Mapping[str, str], ...] = ()
+
+
+def folder(config: Path) -> Path:
+    """Where the records are; `config` is the configuration folder, such as /etc/sglang."""
+    return config / FOLDER
+
+
+def read(config: Path) -> dict[str, Any]:
+    """Read all records.
+
+    Args:
+        config: The configuration folder; it need not exist.
+
+    Returns:
+        `serving` and `before` (digests, empty without one), `rolled_back` (what the last rollback
+        by hand left: `launch`, `release`, `at`; empty without one), and `records`, digest to the
+        fields of `Launch`. A record that cannot be read is left out.
+    """
+    place = folder(config)
+    records: dict[str, Any] = {}
+    for entry in sorted(place.iterdir()) if place.is_dir() else []:
+        if entry.is_dir() and not entry.is_symlink() and _DIGEST.fullmatch(entry.name):
+            found = _load(entry / RECORD)
+            if found.get("launch") == entry.name and found.get("release"):
+                records[entry.name] = found
+    return {
+        SERVING: _linked(place, SERVING, records),
+        BEFORE: _linked(place, BEFORE, records),
+        "rolled_back": _load(place / ROLLED_BACK),
+        "records": records,
+    }
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _linked(place: Path, name: str, records: Mapping[str, Any]) -> str:
+    try:
+        target = (place / name).readlink().name
+    except OSError:
+        return ""
+    return target if target in records else ""
+
+
+def load_files(config: Path, launch: str) -> tuple[dict[str, Any], list[File]]:
+    """A record and its files with their content.
+
+    Raises:
+        LaunchRecordError: There is no such record, or it is not whole.
+    """
+    place = folder(config) / launch
+    record = _load(place / RECORD)
+    if not _DIGEST.fullmatch(launch) or record.get("launch") != launch:
+        raise LaunchRecordError(f"no launch {launch} is recorded in {folder(config)}")
+    files = []
+    for entry in record["files"]:
+        try:
+            content = (place / Path(entry["path"]).name).read_text(encoding="utf-8")
+        except OSError as error:
+            raise LaunchRecordError(
+                f"the record {place} is not whole ({error}); choose another launch"
+            ) from error
+        files.append(File(content=content, **entry))
+    return record, files
+
+
+def save(config: Path, launch: Launch, files: Iterable[File]) -> bool:
+    """Write a record in one rename.
+
+    Args:
+        config: The configuration folder; it exists.
+        launch: What to keep; its `files` are made from `files`.
+        files: The configuration files as they are on the node.
+
+    Returns:
+        Whether anything but the times differs from what was there.
+    """
+    kept = list(files)
+    described = [{key: value for key, value in asdict(f).items() if key != "content"} for f in kept]
+    record = {**asdict(launch), "gate": dict(launch.gate), "files": described}
+    place = folder(config)
+    place.mkdir(mode=0o700, exist_ok=True)
+    final, fresh, aside = (place / f"{start}{launch.launch}" for start in ("", ".new-", ".old-"))
+    for leftover in (fresh, aside):
+        shutil.rmtree(leftover, ignore_errors=True)
+    before = _load(final / RECORD)
+    fresh.mkdir(mode=0o700)
+    for entry in kept:
+        _write(fresh / entry.stored, entry.content)
+    _write(fresh / RECORD, json.dumps(record, indent=1, sort_keys=True) + "\n")
+    _sync(fresh)
+    if final.exists():
+        final.rename(aside)
+    fresh.rename(final)
+    shutil.rmtree(aside, ignore_errors=True)
+    _sync(place)
+    timeless = ("gated_at", "ready_seconds", "accept_length")
+    return {k: v for k, v in before.items() if k not in timeless} != {
+        k: v for k, v in json.loads(json.dumps(record)).items() if k not in timeless
+    }
+
+
+def mark_serving(config: Path, launch: str) -> bool:
+    """Say which launch passed its gate last; the one before it becomes `before`.
+
+    Killed between its two steps, it leaves `before` and `serving` the same, and the next run,
+    which finds a launch that serves without being named, does it again.
+
+    Returns:
+        Whether the links changed.
+    """
+    place = folder(config)
+    records = read(config)
+    if records[SERVING] == launch:
+        return False
+    if records[SERVING]:
+        _link(place / BEFORE, records[SERVING])
+    _link(place / SERVING, launch)
+    return True
+
+
+def note_rollback(config: Path, launch: str, release: str, at: float) -> None:
+    """Remember what a rollback by hand left, so that the next plan can say so."""
+    _write(
+        folder(config) / ROLLED_BACK,
+        json.dumps({"launch": launch, "release": release, "at": at}) + "\n",
+    )
+
+
+def forget_rollback(config: Path) -> None:
+    """The inventory's own launch serves again."""
+    (folder(config) / ROLLED_BACK).unlink(missing_ok=True)
+
+
+def forget(config: Path, launches: Iterable[str]) -> None:
+    """Remove records; never the two that links name."""
+    found = read(config)
+    for launch in set(launches) - {found[SERVING], found[BEFORE]}:
+        if _DIGEST.fullmatch(launch):
+            shutil.rmtree(folder(config) / launch, ignore_errors=True)
+
+
+def _write(path: Path, content: str) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)
+
+
+def _link(path: Path, target: str) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    temporary.replace(path)
+
+
+def _sync(place: Path) -> None:
+    """Get a folder's names to disk; what serves must survive a power cut."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions about launches: whether one still has to prove itself, and what to go back to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.sm120.sglang.plugins.module_utils import _prune
+from ansible_collections.sm120.sglang.plugins.module_utils._decide import Difference
+
+_MAX_CAUSE_LINES = 8
+
+
+def unproved(node: Mapping[str, Any], launch: str) -> list[Difference]:
+    """Decide whether the launch that runs still has to pass its whole gate.
+
+    Args:
+        node: The reading.
+        launch: Digest of the wanted launch.
+
+    Returns:
+        One difference when the wanted launch runs but no record says that it passed: its
+        controller was killed between start and gate, or it was started by hand.
+    """
+    unit, known = node["unit"], node["launches"]
+    if unit["active_state"] != "active" or unit["launch"] != launch or known["serving"] == launch:
+        return []
+    reason = "started, but it never passed its gate; all checks are made"
+    return [{"item": f"launch {launch}", "reason": reason, "restart": False}]
+
+
+def prune(node: Mapping[str, Any], release: str, keep: int) -> list[Difference]:
+    """Decide which old releases go after the gate (`_prune.removable`), one difference each."""
+    reason = f"old, {keep} stay; goes after the gate with its cache, records and wheels"
+    return [
+        {"item": f"release {name}", "reason": reason, "restart": False}
+        for name in _prune.removable(node, release, keep)
+    ]
+
+
+def downtime(node: Mapping[str, Any], launch: str) -> str:
+    """How long a restart will take, by what was measured on this node.
+
+    Args:
+        node: The reading.
+        launch: Digest of the wanted launch.
+
+    Returns:
+        A phrase such as "about 127 s: the last start took 127 s"; empty without a measurement.
+    """
+    records = node["launches"]["records"]
+    own = records.get(launch, {}).get("ready_seconds")
+    if own:
+        return f"about {own:.0f} s: the last start of this launch took {own:.0f} s"
+    timed = [record for record in records.values() if record.get("ready_seconds")]
+    if not timed:
+        return ""
+    last = max(timed, key=lambda record: float(record["gated_at"]))
+    return f"about {last['ready_seconds']:.0f} s: the last start took {last['ready_seconds']:.0f} s"
+
+
+def remarks(node: Mapping[str, Any], launch: str) -> list[str]:
+    """What an operator should know of the wanted launch's past.
+
+    Args:
+        node: The reading.
+        launch: Digest of the wanted launch.
+
+    Returns:
+        A sentence when this launch failed its last gate here, and one when it was left by hand;
+        none when it is the one that serves.
+    """
+    known = node["launches"]
+    if known["serving"] == launch:
+        return []
+    found = []
+    failed = [entry for entry in node["failures"] if entry["launch"] == launch]
+    if failed:
+        last = failed[-1]
+        found.append(
+            f"this launch FAILED on {_when(last['at'])}: {last['message'].splitlines()[0]} "
+            f"(kept in {last['folder']})"
+        )
+    left = known["rolled_back"]
+    if left.get("launch") == launch:
+        found.append(
+            f"this launch was rolled back by hand on {_when(left['at'])}; this run deploys it again"
+        )
+    return found
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
+
+
+def automatic_target(node: Mapping[str, Any], failed: str) -> str:
+    """The launch to go back to by itself when a launch fails; empty without one.
+
+    A launch that passed its gate before and now fails is not what changed: the node is, and an
+    older launch would meet the same. Then there is nothing to go back to.
+    """
+    serving: str = node["launches"]["serving"]
+    return serving if serving != failed and _complete(node, serving) else ""
+
+
+def _complete(node: Mapping[str, Any], launch: str) -> bool:
+    record = node["launches"]["records"].get(launch)
+    return record is not None and record["release"] in node["releases"]["complete"]
+
+
+def choose(node: Mapping[str, Any], wanted: str = "") -> dict[str, str]:
+    """Decide what a rollback by hand goes back to.
+
+    Args:
+        node: The reading.
+        wanted: A release's id or a launch's digest; empty for the launch before.
+
+    Returns:
+        `launch` and `release`, or `error`, one sentence that names what there is.
+    """
+    known = node["launches"]
+    records: Mapping[str, Any] = known["records"]
+    usable = [
+        record
+        for name, record in records.items()
+        if _complete(node, name) and name != known["serving"]
+    ]
+    usable.sort(key=lambda record: float(record["gated_at"]), reverse=True)
+    names = ", ".join(f"{record['release']} (launch {record['launch']})" for record in usable)
+    have = f"available: {names}" if names else "no other launch has passed its gate on this node"
+    if wanted:
+        found = [r for r in usable if wanted in (r["release"], r["launch"])]
+        serving = records.get(known["serving"], {})
+        if not found and wanted in (serving.get("release"), known["serving"]):
+            return _refuse(f"{wanted} is what serves; {have}")
+        if not found:
+            return _refuse(f"there is no launch of {wanted} to go back to; {have}")
+    else:
+        found = [record for record in usable if record["launch"] == known["before"]]
+        if not found:
+            hint = "; name one with -e rollback_release=..." if names else ""
+            return _refuse(f"there is nothing to go back to; {have}{hint}")
+    return {"launch": found[0]["launch"], "release": found[0]["release"], "error": ""}
+
+
+def _refuse(sentence: str) -> dict[str, str]:
+    return {"launch": "", "release": "", "error": sentence}
+
+
+def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str:
+    """What an operator reads when a launch did not prove itself; it fits one screen.
+
+    Args:
+        failed: `host`, `launch`, `release`, `message` (what failed, cause and remedy), `folder`
+            (where its log is), `root`, `unit`.
+        outcome: `serving` (a launch record, empty when nothing serves), `message` (why going back
+            failed, empty when it did not, or there was nothing to go back to), and
+            `accept_length` and `ready_seconds` of the launch that serves again.
+
+    Returns:
+        At most some twenty lines.
+    """
+    lines = failed["message"].strip().splitlines()
+    if len(lines) > _MAX_CAUSE_LINES:
+        more = len(lines) - _MAX_CAUSE_LINES
+        lines = [*lines[:_MAX_CAUSE_LINES], f"... {more} more line(s) in the log"]
+    shown = [
+        f"{failed['host']}: {_named(failed)} did not prove itself.",
+        *lines,
+        *_serving_now(failed, outcome),
+        (
+            f"Kept: {failed['folder']}; the release stays in {failed['root']}/releases/"
+            f"{failed['release']} until it is the oldest."
+        ),
+    ]
+    return "\n".join(shown)
+
+
+def _named(launch: Mapping[str, Any]) -> str:
+    return f"release {launch['release']} (launch {launch['launch']})"
+
+
+def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Sequence[str]:
+    record = outcome["serving"]
+    if record and not outcome["message"]:
+        length = outcome.get("accept_length")
+        figures = f", accept length {length}" if length else ""
+        return (
+            (
+                f"Serving now: {_named(record)}, as it served before; ready "
+                f"{outcome['ready_seconds']:.0f} s after its start and gated again{figures}."
+            ),
+            "To do: act on the remedy and run the deployment again; until then the node serves.",
+        )
+    stopped = (
+        f"Serving now: NOTHING. The engine is stopped; its log: journalctl -u {failed['unit']}"
+    )
+    if not record:
+        return (
+            f"{stopped}. There is no other launch that passed its gate to go back to.",
+            "To do: act on the remedy and run the deployment again.",
+        )
+    first = outcome["message"].strip().splitlines()
+    return (
+        f"{stopped}.",
+        (f"Going back to {_named(record)} failed too: {' '.join(first[:3])}"),
+        (
+            "To do: what fails both is the node or the models, not the release: start with the "
+            "cause above, then run the deployment or playbooks/rollback.yml again."
+        ),
+    )

@@ -1,0 +1,152 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Keep what is known of a launch that failed, before it is replaced."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: engine_failure
+short_description: Keep what is known of a launch that failed, before it is replaced
+description:
+  - Copies the log of the failed start, the message and the configuration without secrets to a
+    folder of C(/var/lib/sglang/failures) that root alone reads. The ten newest are kept.
+options:
+  unit:
+    description: The engine's unit.
+    type: str
+    required: true
+  invocation:
+    description: systemd's identifier of the failed start; the unit's last one when empty.
+    type: str
+    default: ""
+  launch:
+    description: The launch's digest.
+    type: str
+    required: true
+  release:
+    description: The release's id.
+    type: str
+    required: true
+  stack:
+    description: The stack's name.
+    type: str
+    default: ""
+  message:
+    description: What failed and why.
+    type: str
+    required: true
+  files:
+    description: Configuration files to copy.
+    type: list
+    elements: path
+    default: []
+  secrets:
+    description: The file with the secrets, whose values are taken out of everything kept.
+    type: path
+    default: /etc/sglang/secrets.yaml
+  folder:
+    description: The folder of all failures.
+    type: path
+    default: /var/lib/sglang/failures
+attributes:
+  check_mode:
+    description: Nothing is kept.
+    support: full
+  diff_mode:
+    description: A log has no useful diff.
+    support: none
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Keep the failed start's log
+  sm120.sglang.engine_failure:
+    unit: sglang.service
+    launch: 0123456789abcdef
+    release: lab-0.5.9-0123456789ab
+    message: the engine is dead
+"""
+
+RETURN = r"""
+folder:
+  description: Where it is kept.
+  type: str
+  returned: always
+"""
+
+import subprocess
+import time
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _failures
+
+_LINES = "20000"
+
+
+def read_journal(unit: str, invocation: str) -> str:
+    """The log of one start, what systemd said about it among it."""
+    if not invocation:
+        show = ["systemctl", "show", unit, "--property=InvocationID", "--value"]
+        invocation = subprocess.run(
+            show, capture_output=True, text=True, check=False
+        ).stdout.strip()
+    chosen = [f"--unit={unit}"]
+    if invocation:
+        chosen = [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"INVOCATION_ID={invocation}"]
+    command = ["journalctl", "--no-pager", "--quiet", "--output=short-precise", "--lines", _LINES]
+    done = subprocess.run(
+        [*command, *chosen], capture_output=True, text=True, errors="replace", check=False
+    )
+    return done.stdout
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "unit": {"type": "str", "required": True},
+            "invocation": {"type": "str", "default": ""},
+            "launch": {"type": "str", "required": True},
+            "release": {"type": "str", "required": True},
+            "stack": {"type": "str", "default": ""},
+            "message": {"type": "str", "required": True},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "secrets": {"type": "path", "default": "/etc/sglang/secrets.yaml", "no_log": False},
+            "folder": {"type": "path", "default": str(_failures.FOLDER)},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    failure = _failures.Failure(
+        asked["launch"], asked["release"], asked["stack"], round(time.time()), asked["message"]
+    )
+    place = Path(asked["folder"])
+    if module.check_mode:
+        module.exit_json(changed=True, folder=str(place / _failures.name_of(failure)))
+    copies = {Path(path).name: _text(path) for path in asked["files"] if path != asked["secrets"]}
+    try:
+        folder = _failures.keep(
+            place,
+            failure,
+            read_journal(asked["unit"], asked["invocation"]),
+            copies,
+            _failures.secrets_in(_text(asked["secrets"])),
+        )
+    except OSError as error:
+        # A full disk must not keep the old engine from coming back.
+        module.warn(f"the failed start's log could not be kept: {error}")
+        module.exit_json(changed=False, folder="nowhere (see the warning)")
+    module.exit_json(changed=True, folder=str(folder))
+
+
+if __name__ == "__main__":
+    main()

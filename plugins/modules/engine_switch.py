@@ -1,0 +1,274 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: Apache-2.0
+"""Switch the engine to another launch: release, configuration, restart, in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: engine_switch
+short_description: Switch the engine to another launch, or back to one that served
+description:
+  - Writes what needs space first, then stops the engine, waits until its processes are gone and
+    their GPU memory is free, replaces the configuration, points C(current) to the release by one
+    rename, and starts. What happens while nothing serves takes milliseconds on the node.
+  - A stop finishes running requests, as far as the unit's C(TimeoutStopSec) allows.
+  - Processes that the unit left behind are ended. Others that hold GPU memory are named, and
+    left alone.
+  - Killed at any point, it leaves a node that the next deployment understands and finishes.
+options:
+  root:
+    description: The product's folder.
+    type: path
+    required: true
+  unit:
+    description: The engine's unit.
+    type: str
+    required: true
+  user:
+    description: The engine's user.
+    type: str
+    required: true
+  config:
+    description: The folder of the configuration and of the launch records.
+    type: path
+    default: /etc/sglang
+  release:
+    description: The release to run. Either this with O(files), or O(launch).
+    type: str
+  files:
+    description: Configuration files.
+    type: list
+    elements: dict
+    default: []
+    suboptions: &file
+      path:
+        description: Where it belongs.
+        type: path
+        required: true
+      content:
+        description: Its content.
+        type: str
+        required: true
+      mode:
+        description: Its mode, four octal digits.
+        type: str
+        required: true
+      owner:
+        description: Its owner.
+        type: str
+        required: true
+      group:
+        description: Its group.
+        type: str
+        required: true
+  secret_files:
+    description: Configuration files whose content is never shown; like O(files).
+    type: list
+    elements: dict
+    default: []
+    suboptions: *file
+  owned:
+    description: Every path that O(files) may ever name; what is not among them now is removed.
+    type: list
+    elements: path
+    default: []
+  launch:
+    description: Restore this recorded launch, with the files that it had.
+    type: str
+  expect:
+    description:
+      - Switch only while the configuration on the node is still this launch's. Keeps a rollback
+        from undoing what somebody else has deployed meanwhile.
+    type: str
+  restart:
+    description: Whether the engine is stopped and started; without, only files are written.
+    type: bool
+    default: true
+  drain:
+    description: Whether running requests are finished first; without, processes are killed.
+    type: bool
+    default: true
+  enabled:
+    description: Whether the unit starts at boot; left as it is when not given.
+    type: bool
+  stop_timeout:
+    description: Seconds that the unit gives running requests.
+    type: int
+    default: 120
+  memory_timeout:
+    description: Seconds to wait for the old engine's GPU memory.
+    type: int
+    default: 60
+attributes:
+  check_mode:
+    description: Shows what would be written and switched.
+    support: full
+  diff_mode:
+    description: Shows files and links; of O(secret_files) only whether they differ.
+    support: full
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Go back to a launch that served
+  sm120.sglang.engine_switch:
+    root: /opt/sglang
+    unit: sglang.service
+    user: sglang
+    launch: 0123456789abcdef
+"""
+
+RETURN = r"""
+release:
+  description: The release that is current now.
+  type: str
+  returned: always
+previous:
+  description: The release that was current before, empty without one.
+  type: str
+  returned: always
+stopping_seconds:
+  description: Seconds from the request to stop until the last process was gone; running requests
+    were answered in that time.
+  type: float
+  returned: always
+between_seconds:
+  description: Seconds from there until the new engine was started.
+  type: float
+  returned: always
+ended:
+  description: Processes that the unit had left behind and that were ended.
+  type: list
+  elements: str
+  returned: always
+touched:
+  description: Whether the engine was stopped before the switch failed.
+  type: bool
+  returned: on failure
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release, _switch
+from ansible_collections.sm120.sglang.plugins.module_utils._launches import File
+
+
+def _file_spec(secret: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        name: {"type": "str", "required": True} for name in ("content", "mode", "owner", "group")
+    }
+    options["path"] = {"type": "path", "required": True}
+    options["content"]["no_log"] = secret
+    return {"type": "list", "elements": "dict", "default": [], "options": options}
+
+
+SPEC: dict[str, Any] = {
+    "root": {"type": "path", "required": True},
+    "unit": {"type": "str", "required": True},
+    "user": {"type": "str", "required": True},
+    "config": {"type": "path", "default": "/etc/sglang"},
+    "release": {"type": "str"},
+    "files": _file_spec(secret=False),
+    "secret_files": _file_spec(secret=True),
+    "owned": {"type": "list", "elements": "path", "default": []},
+    "launch": {"type": "str"},
+    "expect": {"type": "str"},
+    "restart": {"type": "bool", "default": True},
+    "drain": {"type": "bool", "default": True},
+    "enabled": {"type": "bool"},
+    "stop_timeout": {"type": "int", "default": 120},
+    "memory_timeout": {"type": "int", "default": 60},
+}
+
+
+def wanted_of(asked: dict[str, Any], config: Path) -> tuple[_switch.Wanted, list[str]]:
+    """What shall run, and the paths whose content is not shown.
+
+    Raises:
+        _launches.LaunchRecordError: The launch is not recorded.
+    """
+    if asked["launch"]:
+        record, files = _launches.load_files(config, asked["launch"])
+        secret = [entry.path for entry in files if entry.mode == "0600"]
+        release = str(record["release"])
+    else:
+        files = [File(**entry) for entry in asked["files"] + asked["secret_files"]]
+        secret = [entry["path"] for entry in asked["secret_files"]]
+        release = asked["release"]
+    absent = set(asked["owned"]) - {entry.path for entry in files}
+    return _switch.Wanted(release, tuple(files), tuple(sorted(absent))), secret
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec=SPEC,
+        required_one_of=[["release", "launch"]],
+        mutually_exclusive=[["release", "launch"], ["files", "launch"]],
+        supports_check_mode=True,
+    )
+    asked = module.params
+    root, config = Path(asked["root"]), Path(asked["config"])
+    node = _switch.Node(
+        root, asked["unit"], asked["user"], asked["stop_timeout"], asked["memory_timeout"]
+    )
+    try:
+        wanted, secret = wanted_of(asked, config)
+    except _launches.LaunchRecordError as error:
+        module.fail_json(msg=str(error), touched=False)
+    old = _release.linked(root, "current") or ""
+    diffs = _switch.diff(_switch.different(wanted.files), secret)
+    if old != wanted.release:
+        links = {"before": f"current -> {old or 'nothing'}\n", "after": ""}
+        diffs.append({**links, "after": f"current -> {wanted.release}\n"})
+    enable = asked["enabled"] is not None and asked["enabled"] != _switch.enabled(node.unit)
+    stale = [path for path in wanted.absent if Path(path).exists()]
+    result: dict[str, Any] = {
+        "changed": bool(diffs or stale or enable or asked["restart"]),
+        "release": wanted.release,
+        "previous": old,
+        "diff": diffs,
+        "ended": [],
+        "stopping_seconds": 0.0,
+        "between_seconds": 0.0,
+    }
+    if module.check_mode:
+        module.exit_json(**result)
+    try:
+        # One switch at a time, and none while a release is built or sealed.
+        with _release.build_lock(root):
+            if asked["expect"] and _on_disk(config) != asked["expect"]:
+                raise _switch.SwitchError(
+                    f"the configuration on the node is no longer that of launch {asked['expect']}: "
+                    "somebody else has deployed meanwhile, and nothing was undone"
+                )
+            report = _switch.switch(
+                node, wanted, config, restart=asked["restart"], drain=asked["drain"]
+            )
+            if enable:
+                _switch.enable(node.unit, asked["enabled"])
+    except _switch.SwitchError as error:
+        module.fail_json(msg=str(error), touched=error.touched)
+    except _release.ReleaseError as error:
+        module.fail_json(msg=str(error), touched=False)
+    for warning in report.warnings:
+        module.warn(warning)
+    result["ended"] = report.ended
+    result["stopping_seconds"] = round(report.stopping, 3)
+    result["between_seconds"] = round(report.between, 3)
+    module.exit_json(**result)
+
+
+def _on_disk(config: Path) -> str:
+    try:
+        text = (config / _switch.ENVIRONMENT).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    return _switch.launch_of(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The switch with a stand-in for systemctl that notes what it was asked, and when."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release, _switch
+from ansible_collections.sm120.sglang.plugins.modules import engine_switch
+
+OLD, NEW = "a" * 16, "b" * 16
+KEY = "sesame-0815"
+# No unit of the machine that runs the tests has this name: what is left of it would be ended.
+UNIT = "no-such-unit-anywhere.service"
+# Each call with what was on disk at that moment: the launch in engine.env, the unit, the release.
+_SYSTEMCTL = """#!/bin/sh
+launch=$(sed -n 's/^SGLANG_DEPLOY_LAUNCH=//p' {config}/engine.env 2>/dev/null)
+unit=$(cat {config}/sglang.service 2>/dev/null)
+echo "$* | $launch | $unit | $(readlink {root}/current)" >> {log}
+case "$1" in
+is-enabled) echo enabled ;;
+{failing}) echo "no such luck" >&2; exit 1 ;;
+esac
+"""
+
+
+class Place:
+    """A node in a folder: two complete releases, the old launch's files, and systemctl."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.config, self.log = folder / "product", folder / "etc", folder / "log"
+        self.config.mkdir()
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        for name in ("r1", "r2"):
+            (self.root / "releases" / name).mkdir(parents=True)
+            (self.root / "releases" / name / "COMPLETE").touch()
+        self.fail("nothing")
+
+    def fail(self, verb: str) -> None:
+        text = _SYSTEMCTL.format(config=self.config, root=self.root, log=self.log, failing=verb)
+        (self.bin / "systemctl").write_text(text)
+        (self.bin / "systemctl").chmod(0o755)
+
+    def arguments(self, launch: str, release: str, **over: Any) -> dict[str, Any]:
+        me = pwd.getpwuid(os.geteuid()).pw_name
+        group = grp.getgrgid(os.getegid()).gr_name
+
+        def file(name: str, content: str, mode: str = "0644") -> dict[str, str]:
+            path = str(self.config / name)
+            return {"path": path, "content": content, "mode": mode, "owner": me, "group": group}
+
+        environment = f"A=1\nSGLANG_DEPLOY_LAUNCH={launch}\n"
+        return {
+            "root": str(self.root),
+            "config": str(self.config),
+            "unit": UNIT,
+            "user": me,
+            "release": release,
+            "files": [
+                file("engine.env", environment, "0640"),
+                file("sglang.service", f"unit of {release}"),
+            ],
+            "secret_files": [file("secrets.yaml", f"api-key: {KEY}{launch}\n", "0600")],
+            "owned": [str(self.config / name) for name in ("secrets.yaml", "stale.yaml")],
+            **over,
+        }
+
+    @property
+    def calls(self) -> list[tuple[str, ...]]:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [tuple(part.strip() for part in line.split("|")) for line in lines]
+
+    def launch(self) -> str:
+        return _switch.launch_of((self.config / "engine.env").read_text())
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Any) -> Place:
+    found = Place(tmp_path)
+    monkeypatch.setenv("PATH", f"{found.bin}:/usr/bin:/bin")
+    done = run_module(engine_switch, found.arguments(OLD, "r1"))
+    assert done["changed"]
+    found.log.unlink()
+    return found
+
+
+def test_the_engine_stops_with_the_old_files_and_starts_with_the_new(
+    run_module: Any, place: Place
+) -> None:
+    (place.config / "stale.yaml").touch()
+    done = run_module(engine_switch, place.arguments(NEW, "r2"))
+    assert (done["release"], done["previous"], done["ended"]) == ("r2", "r1", [])
+    old, new = (OLD, "unit of r1", "releases/r1"), (NEW, "unit of r2", "releases/r2")
+    assert place.calls == [
+        (f"stop {UNIT}", *old),
+        ("daemon-reload", *new),
+        (f"reset-failed {UNIT}", *new),
+        (f"start --no-block {UNIT}", *new),
+    ]
+    assert _release.linked(place.root, "previous") == "r1"
+    assert (place.config / "secrets.yaml").stat().st_mode & 0o777 == 0o600
+    assert not (place.config / "stale.yaml").exists()
+    assert not list(place.config.glob(".*.new"))
+
+
+def test_check_mode_shows_everything_but_secrets_and_touches_nothing(
+    run_module: Any, place: Place
+) -> None:
+    foreseen = run_module(engine_switch, place.arguments(NEW, "r2"), check=True)
+    assert foreseen["changed"]
+    assert place.calls == []
+    assert place.launch() == OLD
+    assert _release.linked(place.root, "current") == "r1"
+    shown = str(foreseen["diff"])
+    assert "+unit of r2" in shown
+    assert "current -> r2" in shown
+    assert "differs, and is not shown" in shown
+    assert KEY not in str(foreseen)
+
+
+def test_without_a_restart_only_files_are_written(run_module: Any, place: Place) -> None:
+    (place.config / "engine.env").chmod(0o600)
+    same = place.arguments(OLD, "r1", restart=False)
+    assert run_module(engine_switch, same, check=True)["changed"]
+    assert run_module(engine_switch, same)["changed"]
+    assert [call[0] for call in place.calls] == ["daemon-reload"]
+    assert not run_module(engine_switch, same)["changed"]
+
+
+def test_a_file_that_cannot_be_written_leaves_the_engine_alone(
+    run_module: Any, place: Place
+) -> None:
+    asked = place.arguments(NEW, "r2")
+    asked["files"][0]["path"] = str(place.config / "no-folder" / "engine.env")
+    found = run_module(engine_switch, asked)
+    assert found["failed"]
+    assert found["touched"] is False
+    assert "the engine was not touched" in found["msg"]
+    assert place.calls == []
+
+
+def test_a_start_that_systemd_refuses_says_that_the_engine_was_touched(
+    run_module: Any, place: Place
+) -> None:
+    place.fail("start")
+    found = run_module(engine_switch, place.arguments(NEW, "r2"))
+    assert found["failed"]
+    assert found["touched"] is True
+    assert "no such luck" in found["msg"]
+
+
+def test_an_incomplete_release_is_refused(run_module: Any, place: Place) -> None:
+    (place.root / "releases/r2/COMPLETE").unlink()
+    found = run_module(engine_switch, place.arguments(NEW, "r2"))
+    assert "release r2 is not complete on this node; run the deployment" in found["msg"]
+    assert (found["touched"], place.calls, place.launch()) == (False, [], OLD)
+
+
+def record(place: Place, launch: str, release: str) -> None:
+    names = ("engine.env", "sglang.service", "secrets.yaml")
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    group = grp.getgrgid(os.getegid()).gr_name
+    modes = {"engine.env": "0640", "secrets.yaml": "0600"}
+    files = [
+        _launches.File(
+            str(place.config / name),
+            modes.get(name, "0644"),
+            me,
+            group,
+            (place.config / name).read_text(),
+        )
+        for name in names
+    ]
+    _launches.save(place.config, _launches.Launch(launch, release), files)
+    _launches.mark_serving(place.config, launch)
+
+
+def test_a_recorded_launch_is_restored_as_it_was(run_module: Any, place: Place) -> None:
+    before = {path.name: path.read_text() for path in place.config.iterdir() if path.is_file()}
+    record(place, OLD, "r1")
+    run_module(engine_switch, place.arguments(NEW, "r2"))
+    place.log.unlink()
+    common = {key: place.arguments("", "")[key] for key in ("root", "config", "unit", "user")}
+    back = {**common, "launch": OLD, "expect": NEW, "drain": False}
+    assert KEY not in str(run_module(engine_switch, back, check=True))
+    done = run_module(engine_switch, back)
+    assert (done["release"], done["previous"]) == ("r1", "r2")
+    after = {path.name: path.read_text() for path in place.config.iterdir() if path.is_file()}
+    assert after == before
+    # What failed is not asked to finish anything.
+    assert [call[0] for call in place.calls][:3] == [
+        f"stop --no-block {UNIT}",
+        f"kill --signal=SIGKILL {UNIT}",
+        f"stop {UNIT}",
+    ]
+
+
+def test_what_somebody_else_deployed_meanwhile_is_not_undone(run_module: Any, place: Place) -> None:
+    record(place, OLD, "r1")
+    common = {key: place.arguments("", "")[key] for key in ("root", "config", "unit", "user")}
+    found = run_module(engine_switch, {**common, "launch": OLD, "expect": NEW})
+    assert found["failed"]
+    assert "somebody else has deployed meanwhile" in found["msg"]
+    assert place.calls == []
+
+
+def test_previous_names_what_passed_its_gate_not_what_failed(run_module: Any, place: Place) -> None:
+    record(place, OLD, "r1")
+    (place.root / "releases/r3").mkdir()
+    (place.root / "releases/r3/COMPLETE").touch()
+    run_module(engine_switch, place.arguments(NEW, "r2"))  # fails its gate: no record
+    run_module(engine_switch, place.arguments("c" * 16, "r3"))
+    assert _release.linked(place.root, "previous") == "r1"
+
+
+@pytest.mark.parametrize("last", range(14))
+def test_killed_at_any_step_a_new_launch_is_never_claimed_half_done(
+    run_module: Any, place: Place, monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
+    """Whoever reads the new launch in engine.env may rely on unit and release being its own."""
+
+    class KilledError(BaseException):
+        pass
+
+    count = [0]
+
+    def dying(name: str) -> Callable[..., Any]:
+        real = getattr(Path, name)
+
+        def step(self: Path, *args: Any, **options: Any) -> Any:
+            count[0] += 1
+            if count[0] > last:
+                raise KilledError
+            return real(self, *args, **options)
+
+        return step
+
+    wanted, _secret = engine_switch.wanted_of(
+        {**place.arguments(NEW, "r2"), "launch": None}, place.config
+    )
+    node = _switch.Node(place.root, UNIT, pwd.getpwuid(os.geteuid()).pw_name, 1.0)
+    with monkeypatch.context() as patched:
+        for name in ("replace", "symlink_to", "mkdir", "unlink"):
+            patched.setattr(Path, name, dying(name))
+        try:
+            _switch.switch(node, wanted, place.config, restart=True, drain=True)
+            killed = False
+        except KilledError:
+            killed = True
+    assert (place.root / "releases" / str(_release.linked(place.root, "current"))).is_dir()
+    if place.launch() == NEW:
+        assert (place.config / "sglang.service").read_text() == "unit of r2"
+        assert _release.linked(place.root, "current") == "r2"
+    else:
+        assert killed
+    # The next run finishes it.
+    assert run_module(engine_switch, place.arguments(NEW, "r2"))["changed"]
+    assert place.launch() == NEW
+    assert _release.linked(place.root, "current") == "r2"
+    assert not run_module(engine_switch, place.arguments(NEW, "r2", restart=False))["changed"]
