@@ -15,18 +15,25 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import describe_engine
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import from_parameters
+from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import (
+    GPU_QUERY,
+    Gpu,
+    parse_gpus,
+)
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_action import (
     CONNECTION_SPEC,
     EngineAction,
     engine_address,
 )
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
+from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import MorePlan
 from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_run import GatePlan, GateRun
 from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
 
 if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Node
 
+_SMI_TIMEOUT = 20.0
 _KNOWN_ANSWER_SPEC = {
     "prompt": {"type": "str"},
     "messages": {"type": "list", "elements": "dict"},
@@ -50,6 +57,13 @@ class ActionModule(EngineAction):
         "request_timeout": {"type": "float", "default": 180.0},
         "timeout": {"type": "float", "default": 600.0},
         "quick": {"type": "bool", "default": False},
+        "kv_tokens": {"type": "int", "default": 0},
+        "long_prompt_tokens": {"type": "int", "default": 0},
+        "concurrency": {"type": "int", "default": 0},
+        "sampling": {"type": "bool", "default": False},
+        "tool_call": {"type": "bool", "default": False},
+        "image": {"type": "bool", "default": False},
+        "gpu_free_mib": {"type": "int", "default": 0},
         "remedies": {"type": "list", "elements": "dict", "default": []},
     }
 
@@ -67,6 +81,7 @@ class ActionModule(EngineAction):
             plan=plan,
             say=lambda seconds, text: self.say(host, seconds, text, [key] if key else []),
             remedies=remedies,
+            gpus=lambda: _gpus(node),
         )
         checks = run.run()
         verdict = overall(checks)
@@ -108,4 +123,19 @@ def _plan(parameters: dict[str, Any]) -> GatePlan:
         request_timeout=parameters["request_timeout"],
         timeout=parameters["timeout"],
         quick=parameters["quick"],
+        more=MorePlan(
+            kv_tokens=parameters["kv_tokens"],
+            long_prompt_tokens=parameters["long_prompt_tokens"],
+            concurrency=parameters["concurrency"],
+            sampling=parameters["sampling"],
+            tool_call=parameters["tool_call"],
+            image=parameters["image"],
+            gpu_free_mib=parameters["gpu_free_mib"],
+        ),
     )
+
+
+def _gpus(node: Node) -> list[Gpu]:
+    """The node's GPUs; none where there is no `nvidia-smi`."""
+    done = node.run(list(GPU_QUERY), timeout=_SMI_TIMEOUT)
+    return parse_gpus(done.out) if done.status == 0 else []

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _failures, _launches, _release
+from ansible_collections.sm120.sglang.plugins.module_utils._proof import record
 from ansible_collections.sm120.sglang.plugins.module_utils._stack import (
     StackError,
     normalise,
@@ -81,11 +82,13 @@ def leftovers(root: Path, config: Path, gone: Iterable[str]) -> Leftovers:
         for entry in _folders(releases)
         if entry.name not in names and not entry.name.startswith(".")
     ]
+    proofs = [record.path(root, name) for name in sorted(names)]
+    paths += [path for path in proofs if path.is_file()]
     alive = {entry.name for entry in kept} | set(SHARED_CACHES)
     paths += [entry for entry in _folders(root / "cache") if entry.name not in alive]
     paths += _unneeded_wheels(root / "wheels", kept)
     records = _launches.read(config)["records"]
-    launches = [name for name, record in records.items() if record["release"] in names]
+    launches = [name for name, found in records.items() if found["release"] in names]
     return Leftovers(tuple(paths), tuple(sorted(launches)))
 
 

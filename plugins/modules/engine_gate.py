@@ -12,6 +12,9 @@ description:
     and gives each check a verdict of its own; a green C(/health) alone never passes.
   - Checks the unit, C(/model_info), readiness, a real completion (the known answer where there is
     one), and the accept length of speculative decoding.
+  - "Then, where O(quick) is false and nothing has failed: the KV cache's size, the reasoning
+    parser, sampling, a long prompt and the same again, several requests at once, a tool call, a
+    picture, and free GPU memory. A check that does not apply is C(skipped) and says why."
   - "The accept length is 1 + accepted draft tokens / verify steps, added up over as many requests
     as it takes to reach O(min_verify_steps). Figures that are absent are a failure, not a value."
   - The task fails when a check fails, and warns when one warns.
@@ -66,6 +69,35 @@ options:
     description: Seconds after which no further request is made for the accept length.
     type: float
     default: 600
+  kv_tokens:
+    description: Tokens that the KV cache must hold; 0 for no floor.
+    type: int
+    default: 0
+  long_prompt_tokens:
+    description:
+      - Length of a long prompt, sent twice, with the known question at its end; 0 for none.
+    type: int
+    default: 0
+  concurrency:
+    description: Requests that are sent at once; below 2 none.
+    type: int
+    default: 0
+  sampling:
+    description: Whether one request with a temperature is made.
+    type: bool
+    default: false
+  tool_call:
+    description: Whether a tool call is asked for, where the engine has a parser for it.
+    type: bool
+    default: false
+  image:
+    description: Whether a picture is sent, where the model takes one.
+    type: bool
+    default: false
+  gpu_free_mib:
+    description: MiB that should be free on each GPU in the end; the gate warns below. 0 for none.
+    type: int
+    default: 0
   quick:
     description:
       - For a re-run without differences; unit, C(/model_info), readiness and one short completion.
@@ -108,10 +140,13 @@ checks:
   elements: dict
   contains:
     id:
-      description: unit, model_info, readiness, completion or known_answer, accept_length.
+      description:
+        - unit, model_info, readiness, completion or known_answer, accept_length, kv_tokens,
+          reasoning, sampling, long_prompt, repeated_prompt, concurrency, tool_call, image,
+          gpu_memory.
       type: str
     verdict:
-      description: ok, warn or fail.
+      description: ok, warn, fail or skipped.
       type: str
     value:
       description: What was measured.

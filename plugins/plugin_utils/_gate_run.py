@@ -22,10 +22,18 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     next_length,
     speculation,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate_more import (
+    characters_a_token,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import (
     Answer,
     Ask,
     Readiness,
+)
+from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import (
+    MoreChecks,
+    MorePlan,
+    Subject,
 )
 
 if TYPE_CHECKING:
@@ -33,10 +41,12 @@ if TYPE_CHECKING:
 
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import Signature
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
+    from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import Gpu
     from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
     from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
 
 _MAX_REQUESTS = 32
+_SERVER_INFO_TIMEOUT = 10.0
 _SHORT = 8
 _QUESTION = ({"role": "user", "content": "Reply with one word: what is the capital of France?"},)
 
@@ -54,6 +64,7 @@ class GatePlan:
     request_timeout: float = 180.0
     timeout: float = 600.0
     quick: bool = False
+    more: MorePlan | None = None
     prompts: Sequence[str] = PROMPTS
 
 
@@ -69,6 +80,8 @@ class GateRun:
     checks: list[Check] = field(default_factory=list)
     measured: Speculation = field(default_factory=Speculation)
     first: UnitState | None = None
+    gpus: Callable[[], Sequence[Gpu]] = tuple
+    answer: Answer = field(default_factory=Answer)
     model_info: dict[str, Any] = field(default_factory=dict)
     _begun: float = field(default_factory=time.monotonic)
 
@@ -90,11 +103,31 @@ class GateRun:
             and self._readiness()
             and self._completion()
         )
-        if alive and self.plan.speculative and not self.plan.quick:
-            self._accept_length()
+        if alive and not self.plan.quick:
+            per_token = self._accept_length() if self.plan.speculative else 0.0
+            if self.plan.more is not None and self._passes():
+                self._more(self.plan.more, per_token)
         if not self.plan.quick or not alive:
             self._still_alive()
         return self.checks
+
+    def _passes(self) -> bool:
+        return all(check.verdict != FAIL for check in self.checks)
+
+    def _more(self, plan: MorePlan, per_token: float) -> None:
+        """The further checks, which an engine that failed already need not be asked."""
+        # It holds the API keys as well: what is read of it stays here.
+        answer = self.http.get("/server_info", _SERVER_INFO_TIMEOUT)
+        subject = Subject(
+            server=answer.body if isinstance(answer.body, dict) else {},
+            model=self.model_info,
+            question=self.plan.known_answer or KnownAnswer(messages=_QUESTION, max_tokens=_SHORT),
+            answer=self.answer,
+            per_token=per_token,
+            prompts=self.plan.prompts,
+        )
+        checks = MoreChecks(plan, self, subject, self.gpus)
+        checks.run(self._add, lambda: self.plan.timeout - self.seconds)
 
     def _add(self, check: Check) -> bool:
         self.checks.append(check)
@@ -124,16 +157,19 @@ class GateRun:
         wanted = self.plan.known_answer
         begun = time.monotonic()
         if wanted is None:
-            answer = self._chat(_QUESTION, _SHORT)
+            answer = self.chat(_QUESTION, _SHORT)
         elif wanted.prompt:
-            answer = self._generate(wanted.prompt, wanted.max_tokens, ignore_eos=False)
+            answer = self.generate(wanted.prompt, wanted.max_tokens, ignore_eos=False)
         else:
-            answer = self._chat(wanted.messages, wanted.max_tokens)
+            answer = self.chat(wanted.messages, wanted.max_tokens)
+        self.answer = answer
         self._add(judge_completion(answer, time.monotonic() - begun, wanted))
         return answer.status != 0
 
-    def _accept_length(self) -> None:
+    def _accept_length(self) -> float:
+        """Returns the characters that a token of the prompts has, 0.0 when nobody says."""
         plan = self.plan
+        per_token = 0.0
         answers: list[Answer] = []
         problem = ""
         for number in range(_MAX_REQUESTS):
@@ -143,11 +179,12 @@ class GateRun:
                 break
             length = next_length(self.measured, plan.min_verify_steps)
             prompt = plan.prompts[number % len(plan.prompts)]
-            answer = self._generate(prompt, length, ignore_eos=True, limit=left)
+            answer = self.generate(prompt, length, ignore_eos=True, limit=left)
             if not isinstance(answer.body, dict) or "meta_info" not in answer.body:
                 problem = explain(answer)
                 break
             answers.append(answer)
+            per_token = characters_a_token(prompt, answer) or per_token
             self.measured = speculation(answers)
             if self.measured.steps >= plan.min_verify_steps or not self.measured.reported:
                 break
@@ -160,6 +197,7 @@ class GateRun:
                 problem=problem,
             )
         )
+        return per_token
 
     def _still_alive(self) -> None:
         """The unit survived its checks; the first unit check is replaced by the final one."""
@@ -181,22 +219,31 @@ class GateRun:
             remedy=cause.remedy or check.remedy,
         )
 
-    def _chat(self, messages: Sequence[Any], length: int) -> Answer:
+    def chat(self, messages: Sequence[Any], length: int, **more: Any) -> Answer:
+        """One chat completion of at most `length` tokens."""
         body = {
             "model": self.plan.model or self._served_name(),
             "messages": list(messages),
             "max_tokens": length,
             "temperature": 0,
+            **more,
         }
         return self.http.post("/v1/chat/completions", body, self.plan.request_timeout)
 
-    def _generate(
-        self, prompt: str, length: int, *, ignore_eos: bool, limit: float = float("inf")
+    def generate(
+        self,
+        prompt: str,
+        length: int,
+        *,
+        ignore_eos: bool,
+        temperature: float = 0,
+        limit: float = float("inf"),
     ) -> Answer:
+        """One native generation of at most `length` tokens."""
         body = {
             "text": prompt,
             "sampling_params": {
-                "temperature": 0,
+                "temperature": temperature,
                 "max_new_tokens": length,
                 "ignore_eos": ignore_eos,
             },

@@ -46,16 +46,20 @@ class Outcome:
 class Node:
     """One lab node and the plays against it."""
 
-    def command(self, *words: str, extra: dict[str, Any] | None = None) -> list[str]:
+    def command(
+        self, *words: str, extra: dict[str, Any] | None = None, playbook: str = "deploy.yml"
+    ) -> list[str]:
         """The command line of a deployment."""
-        command = ["ansible-playbook", "deploy.yml", *words]
+        command = ["ansible-playbook", playbook, *words]
         return command + (["--extra-vars", json.dumps(extra)] if extra else [])
 
-    def deploy(self, *words: str, extra: dict[str, Any] | None = None) -> Outcome:
-        """Deploy to the end."""
+    def deploy(
+        self, *words: str, extra: dict[str, Any] | None = None, playbook: str = "deploy.yml"
+    ) -> Outcome:
+        """Deploy, or run another playbook, to the end."""
         started = time.monotonic()
         done = subprocess.run(
-            self.command(*words, extra=extra),
+            self.command(*words, extra=extra, playbook=playbook),
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
@@ -103,6 +107,11 @@ class Node:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
+
+    def link(self, name: str) -> str:
+        """The release that `current` or `previous` names, or a launch that `serving` names."""
+        folder = "/opt/sglang" if name in ("current", "previous") else "/etc/sglang/launches"
+        return self.run(f"basename $(readlink {folder}/{name})")
 
     def engine(self) -> str:
         """What identifies the running engine: invocation and main process."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
 
-OK, WARN, FAIL = "ok", "warn", "fail"
-_ORDER = (OK, WARN, FAIL)
+SKIPPED, OK, WARN, FAIL = "skipped", "ok", "warn", "fail"
+_ORDER = (SKIPPED, OK, WARN, FAIL)
 _HTTP_OK = 200
 _MAX_SHOWN = 120
 _FINISHED = ("stop", "length", "tool_calls")
@@ -35,7 +35,7 @@ PROMPTS = (
 
 @dataclass(frozen=True)
 class Check:
-    """One check's verdict (`ok`, `warn`, `fail`) with what was measured against which limit."""
+    """One check's verdict (`skipped`, `ok`, `warn`, `fail`): what was measured, and the limit."""
 
     id: str
     verdict: str
@@ -376,10 +376,11 @@ def overall(checks: Sequence[Check]) -> str:
 
 def gate_message(host: str, checks: Sequence[Check]) -> str:
     """What failed, the evidence and the remedy; a line or two for each check that is not ok."""
-    bad = [check for check in checks if check.verdict != OK]
+    bad = [check for check in checks if check.verdict in (WARN, FAIL)]
+    made = sum(check.verdict != SKIPPED for check in checks)
     if not bad:
-        return f"{host}: all {len(checks)} checks passed"
-    lines = [f"{host}: the gate's verdict is {overall(checks)}; {len(checks)} checks made."]
+        return f"{host}: all {made} checks passed"
+    lines = [f"{host}: the gate's verdict is {overall(checks)}; {made} checks made."]
     for check in bad:
         lines.append(str(check))
         if check.remedy:

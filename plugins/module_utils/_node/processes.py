@@ -18,6 +18,8 @@ _SMI_SECONDS = 20.0
 _QUERY_APPS = "--query-compute-apps=gpu_uuid,pid,process_name,used_gpu_memory"
 _QUERY_GPUS = "--query-gpu=index,uuid,memory.total,memory.used,memory.free"
 _FORMAT = "--format=csv,noheader,nounits"
+GPU_QUERY = ("nvidia-smi", _QUERY_GPUS, _FORMAT)
+"""The command whose output `parse_gpus` reads."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ def arguments(tmp_path: Path) -> dict[str, Any]:
     release(root, "r1", "sglang==1", "torch==2.0+cpu")
     release(root, "r2", "sglang==2", "torch==2.0+cpu")
     (root / "cache/uv").mkdir()
+    (root / "proofs").mkdir()
+    (root / "proofs/r1.json").touch()
     (root / "wheels").mkdir()
     for name in ("sglang-1-py3-none-any.whl", "sglang-2-py3-none-any.whl"):
         (root / "wheels" / name).touch()
@@ -60,6 +62,7 @@ def test_a_release_goes_with_all_that_only_it_needed(
     assert done["changed"]
     assert done["removed"] == [
         str(root / "releases/r1"),
+        str(root / "proofs/r1.json"),
         str(root / "cache/r1"),
         str(root / "wheels/sglang-1-py3-none-any.whl"),
         f"launch {OLD}",

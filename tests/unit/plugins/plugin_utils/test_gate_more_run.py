@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gate's further checks over a real HTTP server that answers as the real engine did."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import Check, KnownAnswer
+from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import parse_gpus
+from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
+from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import MorePlan
+from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_run import GatePlan, GateRun
+from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+
+from tests.unit.plugins.module_utils._engine.recordings import exchanges
+from tests.unit.plugins.plugin_utils.scripted import ScriptedNode
+from tests.unit.plugins.plugin_utils.web import ADDRESS, running_web
+
+RECORDINGS = Path(__file__).parents[3] / "recordings"
+SERVER = json.loads((RECORDINGS / "sglang-0.5.9-cpu/server_info.json").read_text())
+GPUS = parse_gpus((RECORDINGS / "node/nvidia-smi/gpus-held.txt").read_text())
+COUNTING = KnownAnswer(
+    messages=({"role": "user", "content": "Please count."},), expect=" one two three"
+)
+ALL = MorePlan(
+    kv_tokens=4096,
+    long_prompt_tokens=200,
+    concurrency=3,
+    sampling=True,
+    tool_call=True,
+    image=True,
+    gpu_free_mib=512,
+)
+Reply = Callable[[dict[str, Any]], tuple[int, Any]]
+
+
+class Engine:
+    """Answers as the lab's engine did, with both parsers on; `chat` and `generate` may differ."""
+
+    def __init__(
+        self, chat: Reply | None = None, generate: Reply | None = None, **server: Any
+    ) -> None:
+        self._recorded = exchanges("http-hit")
+        self._chat, self._generate = chat, generate
+        self._server = {**SERVER, "tool_call_parser": "kimi_k2", "reasoning_parser": "kimi_k2"}
+        self._server |= server
+        self._lock = threading.Lock()
+        self.running = self.most = 0
+
+    def __call__(self, path: str, body: Any, _headers: dict[str, str]) -> tuple[int, Any]:
+        names = {
+            "/model_info": "model_info",
+            "/ready": "ready_404",
+            "/health": "health",
+            "/v1/chat/completions": "chat_counting",
+            "/generate": "generate_0",
+        }
+        if path == "/server_info":
+            return 200, self._server
+        if path == "/v1/chat/completions" and body.get("tools"):
+            return 200, call('{"city": "Paris"}') if self._chat is None else self._chat(body)[1]
+        if path == "/v1/chat/completions" and self._chat is not None:
+            return self._chat(body)
+        if path == "/generate" and self._generate is not None:
+            return self._generate(body)
+        one = self._recorded[names[path]]
+        return one["status"], one["body"]
+
+
+def call(arguments: str, name: str = "get_weather") -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return answer(message={"content": None, "tool_calls": [{"function": function}]})
+
+
+def answer(text: str = "", *, message: dict[str, Any] | None = None) -> dict[str, Any]:
+    said = message or {"content": text, "reasoning_content": None}
+    return {
+        "choices": [{"message": said, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 3},
+    }
+
+
+def checks(
+    engine: Engine, plan: MorePlan = ALL, gpus: Any = GPUS, **over: Any
+) -> tuple[dict[str, Check], list[Any]]:
+    node = ScriptedNode()
+    with running_web(engine) as web:
+        run = GateRun(
+            reader=UnitReader(node, "sglang.service"),
+            http=EngineHTTP(node.http(), ADDRESS, web.port, "k"),
+            plan=GatePlan(known_answer=COUNTING, min_verify_steps=10, more=plan, **over),
+            say=lambda _seconds, _text: None,
+            gpus=lambda: gpus,
+        )
+        found = {check.id: check for check in run.run()}
+        return found, list(web.seen)
+
+
+FURTHER = (
+    "kv_tokens",
+    "reasoning",
+    "sampling",
+    "long_prompt",
+    "repeated_prompt",
+    "concurrency",
+    "tool_call",
+    "image",
+    "gpu_memory",
+)
+
+
+def test_an_engine_that_can_everything_passes() -> None:
+    found, seen = checks(Engine())
+    assert list(found)[-len(FURTHER) :] == list(FURTHER)
+    assert {found[name].verdict for name in FURTHER} == {"ok"}
+    assert found["kv_tokens"].value == SERVER["max_total_num_tokens"]
+    long = [
+        body["messages"][0]["content"]
+        for path, body in seen
+        if path == "/v1/chat/completions" and str(body["messages"][0]["content"]).endswith("count.")
+    ]
+    # The short question, then twice the same long one.
+    assert len(long) == 3
+    assert long[1] == long[2] != long[0]
+    assert len(long[1]) > 300
+    pictures = [body for path, body in seen if "image_url" in str(body)]
+    assert len(pictures) == 1
+    temperatures = [
+        body["sampling_params"]["temperature"] for path, body in seen if path == "/generate"
+    ]
+    assert temperatures.count(0.8) == 1
+
+
+def test_what_is_not_asked_for_says_why_it_was_left_out() -> None:
+    found, _seen = checks(Engine(tool_call_parser=None, reasoning_parser=None), MorePlan())
+    left_out = {name: found[name] for name in FURTHER if name != "kv_tokens"}
+    assert {check.verdict for check in left_out.values()} == {"skipped"}
+    assert all(check.evidence for check in left_out.values())
+    assert found["kv_tokens"].verdict == "ok"
+    nothing, _seen = checks(Engine(disable_radix_cache=True), gpus=[])
+    assert nothing["repeated_prompt"].evidence == "the engine runs without a prefix cache"
+    assert nothing["gpu_memory"].evidence == "nvidia-smi shows no GPU on this node"
+
+
+def no_long_ones(body: dict[str, Any]) -> tuple[int, Any]:
+    if len(str(body["messages"])) > 300:
+        return 500, {"error": {"message": "out of resource: shared memory"}}
+    return 200, exchanges("http-hit")["chat_counting"]["body"]
+
+
+def garbage_for_long_ones(body: dict[str, Any]) -> tuple[int, Any]:
+    long = len(str(body["messages"])) > 300
+    return 200, answer("!!!!!!") if long else exchanges("http-hit")["chat_counting"]["body"]
+
+
+def no_pictures(body: dict[str, Any]) -> tuple[int, Any]:
+    if "image_url" in str(body):
+        return 400, {"error": {"message": "no processor"}}
+    if body.get("tools"):
+        return 200, call('{"city": "Paris"}')
+    return 200, exchanges("http-hit")["chat_counting"]["body"]
+
+
+def thinking_aloud(_body: dict[str, Any]) -> tuple[int, Any]:
+    return 200, answer("</think> one two three")
+
+
+def no_sampling(body: dict[str, Any]) -> tuple[int, Any]:
+    if body["sampling_params"]["temperature"] > 0:
+        return 500, {"error": {"message": "nvcc not found"}}
+    return 200, exchanges("http-hit")["generate_0"]["body"]
+
+
+def one_at_a_time(body: dict[str, Any]) -> tuple[int, Any]:
+    if body["text"].startswith("1. "):
+        return 503, {"error": {"message": "queue full"}}
+    return 200, exchanges("http-hit")["generate_0"]["body"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "broken", "evidence"),
+    [
+        (Engine(max_total_num_tokens=4000), "kv_tokens", "smaller than wanted"),
+        (Engine(chat=thinking_aloud), "reasoning", "</think>"),
+        (Engine(generate=no_sampling), "sampling", "nvcc not found"),
+        (Engine(chat=no_long_ones), "long_prompt", "shared memory"),
+        (Engine(chat=garbage_for_long_ones), "long_prompt", "prompt tokens"),
+        (Engine(generate=one_at_a_time), "concurrency", "queue full"),
+        (Engine(chat=no_pictures), "image", "no processor"),
+    ],
+    ids=["kv", "reasoning", "sampling", "long", "garbage", "burst", "image"],
+)
+def test_what_is_broken_fails_with_its_evidence_and_ends_the_checks(
+    engine: Engine, broken: str, evidence: str
+) -> None:
+    found, _seen = checks(engine)
+    assert [name for name in FURTHER if found[name].verdict == "fail"] == [broken]
+    assert evidence in found[broken].evidence
+    assert found[broken].remedy
+    for name in FURTHER[FURTHER.index(broken) + 1 :]:
+        assert found[name].verdict == "skipped"
+        assert found[name].evidence == f"not made after the failure of {broken}"
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict", "value"),
+    [
+        (call('{"city": "Paris"}'), "ok", None),
+        (call("{city"), "fail", "malformed"),
+        (call('{"city": "Paris"}', "other"), "fail", "malformed"),
+        (answer("<|tool_calls_section_begin|>"), "fail", "unparsed"),
+        (answer("It is sunny."), "warn", "no call, finish reason stop"),
+    ],
+)
+def test_a_tool_call(reply: dict[str, Any], verdict: str, value: str | None) -> None:
+    def chat(body: dict[str, Any]) -> tuple[int, Any]:
+        return 200, reply if body.get("tools") else exchanges("http-hit")["chat_counting"]["body"]
+
+    found, _seen = checks(Engine(chat=chat))
+    assert (found["tool_call"].verdict, found["tool_call"].value) == (verdict, value)
+
+
+def test_a_prefix_cache_that_never_hits_warns() -> None:
+    def chat(body: dict[str, Any]) -> tuple[int, Any]:
+        reply = json.loads(json.dumps(exchanges("http-hit")["chat_counting"]["body"]))
+        reply["usage"]["prompt_tokens_details"] = {"cached_tokens": 0}
+        return 200, call('{"city": "x"}') if body.get("tools") else reply
+
+    found, _seen = checks(Engine(chat=chat))
+    assert found["repeated_prompt"].verdict == "warn"
+    assert found["repeated_prompt"].value == "0 cached tokens"
+
+
+def test_little_gpu_memory_warns_and_an_unnamed_kv_size_does_not_pass_for_one() -> None:
+    plan = MorePlan(kv_tokens=1, gpu_free_mib=40_000)
+    found, _seen = checks(Engine(max_total_num_tokens=None), plan)
+    assert (found["kv_tokens"].verdict, found["kv_tokens"].value) == ("warn", "absent")
+    assert found["gpu_memory"].verdict == "warn"
+    assert found["gpu_memory"].value == "35610 MiB free"
+
+
+def test_when_the_time_is_over_the_rest_is_not_made_and_says_so() -> None:
+    found, _seen = checks(Engine(), timeout=0.0, speculative=False)
+    assert {found[name].verdict for name in FURTHER} == {"warn"}
+    assert found["image"].evidence == "not made: the gate's time is over"
