@@ -204,6 +204,7 @@ def no_peers(node: Node) -> None:
 def tunable(node: Node) -> None:
     """What kernel arguments and module options would cure: HMM, ASPM."""
     node.files["sys/module/nvidia_uvm/parameters/uvm_disable_hmm"] = "N\n"
+    node.edit("<addressing_mode>None", "<addressing_mode>HMM")
     for card in range(CARDS):
         content = config_space(0x2BB510DE, 0, 1, 16, aspm=2)
         node.files[f"sys/devices/{place(card)}/config"] = content
@@ -336,7 +337,7 @@ CASES: dict[str, Case] = {
     "tunable": Case(
         tunable,
         {"hmm": "warn", "aspm": "warn", "kernel_arguments": "warn"},
-        {"kernel_arguments": "pci=nommconf"},
+        {"kernel_arguments": "pci=nommconf", "hmm": "addressing mode HMM"},
     ),
     "broken-memory": Case(
         broken_memory,

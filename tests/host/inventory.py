@@ -21,18 +21,14 @@ RECORDED = "/srv/recorded"
 # which the lab's does not.
 CHOSEN = (
     "good",
-    "serving",
     "no-driver",
     "mismatch",
     "fallen-card",
-    "mig",
     "acs",
     "iommu",
     "proprietary",
     "other-process",
     "small-bar1",
-    "slow-links",
-    "no-peers",
     "tunable",
     "tight-limits",
     "foreign-libraries",

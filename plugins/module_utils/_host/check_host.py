@@ -29,7 +29,7 @@ def check_host(host: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[F
         Findings.
     """
     if not host["privileged"]:
-        yield Finding("privileges", UNKNOWN, "not root")
+        yield Finding("privileges", UNKNOWN, "not root", "run as root, or with become")
     yield _shm(host["shm"], wanted["shm"])
     yield _memlock(host["limits"])
     yield _nofile(host["limits"], host["kernel"]["nr_open"], wanted["nofile"])

@@ -64,7 +64,7 @@ def check_pcie(host: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[F
         yield _numa(host)
         yield _acs(host)
         yield _iommu(host)
-        yield _hmm(host["module"])
+        yield _hmm(host)
         turin = _TURIN.search(host["kernel"]["cpu"])
         yield Finding("nccl_model", FOUND if turin else OK, host["kernel"]["cpu"] or "unknown")
 
@@ -193,18 +193,18 @@ def _topology(smi: Mapping[str, Any]) -> Finding:
     counts: dict[str, int] = {}
     for cell in cells.values():
         counts[cell] = counts.get(cell, 0) + 1
-    pairs = ", ".join(f"{count // 2} pairs {kind}" for kind, count in sorted(counts.items()))
-    return Finding("topology", OK, pairs)
+    pairs = ", ".join(f"{kind} for {count // 2}" for kind, count in sorted(counts.items()))
+    return Finding("topology", OK, f"{pairs} pair(s)")
 
 
 def _numa(host: Mapping[str, Any]) -> Finding:
     nodes, gpus = host["kernel"]["numa_nodes"], host["pci"]["gpus"]
     places: dict[str, int] = {}
     for gpu in gpus:
-        place = "none" if gpu["numa"] is None else str(gpu["numa"])
+        place = "no node" if gpu["numa"] is None else f"node {gpu['numa']}"
         places[place] = places.get(place, 0) + 1
-    read = ", ".join(f"{count} cards on node {place}" for place, count in sorted(places.items()))
-    lost = nodes > 1 and "none" in places
+    read = ", ".join(f"{count} cards on {place}" for place, count in sorted(places.items()))
+    lost = nodes > 1 and "no node" in places
     return Finding("numa", FOUND if lost else OK, f"{nodes} node(s); {read or 'no card'}")
 
 
@@ -215,7 +215,8 @@ def _acs(host: Mapping[str, Any]) -> Finding:
         return Finding(
             "acs",
             UNKNOWN,
-            "no bridge above a card can be seen (a virtual machine's host would have to be asked)",
+            "no bridge above a card can be seen",
+            "in a virtual machine, ask its host: lspci -vvv shows ACSCtl of each bridge",
         )
     if not all(bridge["complete"] for bridge in above):
         return Finding("acs", UNKNOWN, "extended configuration space cannot be read", "run as root")
@@ -253,10 +254,20 @@ def _iommu(host: Mapping[str, Any]) -> Finding:
         return Finding("iommu", OK, f"on ({', '.join(units)}), cards pass through")
     if host["kernel"]["arguments"].get("iommu") == "pt":
         return Finding("iommu", OK, "on, iommu=pt")
-    return Finding("iommu", UNKNOWN, f"on ({', '.join(units)}); the cards' domains cannot be read")
+    return Finding(
+        "iommu",
+        UNKNOWN,
+        f"on ({', '.join(units)}); the cards' domains cannot be read",
+        "look for `iommu=pt` in /proc/cmdline, and for the default domain in `journalctl -k`",
+    )
 
 
-def _hmm(module: Mapping[str, Any]) -> Finding:
-    if module["hmm"] is None:
+def _hmm(host: Mapping[str, Any]) -> Finding:
+    allowed = host["module"]["hmm"]
+    if allowed is None:
         return Finding("hmm", OK, "nvidia_uvm is not loaded, or has no such option")
-    return Finding("hmm", FOUND if module["hmm"] else OK, "on" if module["hmm"] else "off")
+    modes = sorted({gpu["addressing"] for gpu in host["smi"]["gpus"]} - {"", "N/A"})
+    # Allowed is not in use: a kernel built without it leaves the cards' addressing mode at None.
+    used = "HMM" in modes if modes else allowed
+    read = f"{'not ' if allowed else ''}disabled in nvidia_uvm, addressing mode "
+    return Finding("hmm", FOUND if allowed and used else OK, read + (", ".join(modes) or "unknown"))

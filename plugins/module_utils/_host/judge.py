@@ -93,7 +93,8 @@ def verdict(
         reason = (soft or {}).get(finding.id, "")
         result = "fail" if finding.id in fail_on and not reason else "warn"
     accepted = result != "ok" and finding.id in accept and finding.id not in NEVER_ACCEPTED
-    remedy = "; ".join(part for part in (reason, finding.remedy or check.remedy) if part)
+    usual = "provide what is missing, then run again" if finding.state == UNKNOWN else check.remedy
+    remedy = "; ".join(part for part in (reason, finding.remedy or usual) if part)
     return {
         "id": finding.id,
         "verdict": "ok" if accepted else result,

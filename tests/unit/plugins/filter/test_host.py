@@ -33,7 +33,7 @@ def test_one_list_for_deployment_and_host(node: dict[str, Any]) -> None:
     assert by_id["hmm"]["verdict"] == "warn"
     assert by_id["aspm"]["accepted"]
     lines = host.verdict_lines([by_id["hmm"], by_id["aspm"]])
-    assert lines[0].startswith("hmm: on. Why: with heterogeneous")
+    assert lines[0].startswith("hmm: not disabled in nvidia_uvm, addressing mode HMM. Why: with")
     assert lines[1].endswith(" Accepted.")
     # An operator's own list of what refuses holds for both halves.
     soft = host.preflight_verdicts(node, {**wanted, "fail_on": ["hmm"], "accept": []})

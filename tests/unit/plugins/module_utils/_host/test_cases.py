@@ -13,6 +13,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._host.catalogue impor
 from ansible_collections.sm120.sglang.plugins.module_utils._host.judge import Verdict, judge
 
 from tests.host.cases import CASES
+from tests.host.nodes import RECORDINGS
 from tests.unit.plugins.module_utils._host.wanted import FAIL_ON, WANTED
 
 
@@ -117,3 +118,23 @@ def test_without_root_what_cannot_be_read_is_no_failure(
         "privileges": "warn",
         "xid_fatal": "warn",
     }
+
+
+def test_a_real_machine_with_other_cards() -> None:
+    def judged(name: str, **wanted: Any) -> dict[str, Verdict]:
+        reading = json.loads((RECORDINGS / f"h200/reading-{name}.json").read_text())
+        found = judge(reading, {**WANTED, "gpus": 2, **wanted}, FAIL_ON)
+        return {verdict["id"]: verdict for verdict in found if verdict["verdict"] != "ok"}
+
+    idle = judged("idle")
+    # A virtual machine without systemd and without a view of its bridges.
+    unseen = {"acs", "memlock", "nofile", "time_sync"}
+    assert set(idle) == {"gpu_names", "gpu_capability"} | unseen
+    assert {verdict["verdict"] for verdict in idle.values()} == {"warn"}
+    assert idle["gpu_capability"]["read"] == "GPU 0, 1: capability 9.0; 12.0 wanted"
+    fitting = judged("idle", gpu_names=["NVIDIA H200"], gpu_capabilities=["9.0"])
+    assert set(fitting) == unseen
+    busy = judged("busy", gpu_names=[], gpu_capabilities=[])
+    assert set(busy) == {"gpu_processes"} | unseen
+    assert busy["gpu_processes"]["read"] == "GPU 0, 1: pid 586 (python3, no unit) holds 1634 MiB"
+    assert judged("idle", gpus=8)["gpu_count"]["verdict"] == "fail"
