@@ -55,6 +55,26 @@ def requirements(pins: Iterable[Pin], hashes: Mapping[str, str] | None = None) -
     return "".join(lines)
 
 
+def only(pins: Sequence[Pin], packages: Sequence[str]) -> list[Pin]:
+    """Some of a lock's pins.
+
+    Args:
+        pins: The pins.
+        packages: Names; all pins where it is empty.
+
+    Returns:
+        The pins in their order.
+
+    Raises:
+        WheelhouseError: The lock has no such package.
+    """
+    wanted = {normalise(name) for name in packages}
+    missing = wanted - {pin.name for pin in pins}
+    if missing:
+        raise WheelhouseError(f"the lock has no package {', '.join(sorted(missing))}")
+    return [pin for pin in pins if not wanted or pin.name in wanted]
+
+
 def match_wheels(pins: Sequence[Pin], names: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     """Find each pin's wheel among file names.
 

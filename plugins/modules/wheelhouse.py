@@ -37,6 +37,12 @@ options:
     description: The node's architecture.
     type: str
     default: x86_64
+  packages:
+    description:
+      - Packages of the lock to download, into a wheelhouse of their own; all of them when empty.
+    type: list
+    elements: str
+    default: []
   unhashed:
     description: Packages for which the lock has no digest, with the reason.
     type: dict
@@ -149,6 +155,7 @@ def main() -> None:
             "python": {"type": "str", "required": True},
             "glibc": {"type": "str", "required": True},
             "machine": {"type": "str", "default": "x86_64"},
+            "packages": {"type": "list", "elements": "str", "default": []},
             "unhashed": {"type": "dict", "default": {}},
             "find_links": {"type": "list", "elements": "str", "default": []},
             "extra_index_urls": {"type": "list", "elements": "str", "default": []},
@@ -158,13 +165,16 @@ def main() -> None:
     lock = Path(module.params["lock"])
     try:
         content = lock.read_bytes()
-        pins = _stack.parse_lock(content.decode(), lock.name)
+        pins = _wheelhouse.only(
+            _stack.parse_lock(content.decode(), lock.name), module.params["packages"]
+        )
         tags = _stack.wheel_tags(
             module.params["python"], module.params["glibc"], module.params["machine"]
         )
-    except (OSError, _stack.StackError) as error:
+    except (OSError, _stack.StackError, _wheelhouse.WheelhouseError) as error:
         module.fail_json(msg=str(error))
-    name = _wheelhouse.folder_name(lock.stem, hashlib.sha256(content).hexdigest(), tags)
+    stem = "-".join([lock.stem, *module.params["packages"]])
+    name = _wheelhouse.folder_name(stem, hashlib.sha256(content).hexdigest(), tags)
     folder = Path(module.params["dest"], name)
 
     local = _wheelhouse.local_digests(pins, module.params["find_links"])

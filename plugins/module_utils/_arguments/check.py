@@ -26,6 +26,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.words impo
 )
 
 _ENVIRONMENT = "srt/environ.py"
+_UTILITIES = "srt/utils/"
 # Variables that only SGLang reads; others belong to libraries.
 _OWN_VARIABLE = re.compile(r"SGL(ANG)?_[A-Z0-9_]+")
 
@@ -160,13 +161,29 @@ def check_launch(
     findings, options = check_words(parser, words, launch.release, history, complete)
     seen = Launch(launch.release, options, launch.environment, launch.sm120, launch.patches)
     ruled = judge(rules, seen)
+    findings = without_misleading_remedies(findings, ruled)
+    return sorted([*findings, *ruled], key=lambda finding: finding.severity != "error")
+
+
+def without_misleading_remedies(
+    findings: Iterable[Finding], ruled: Iterable[Finding]
+) -> list[Finding]:
+    """Take the remedy away where a rule speaks against the argument as a whole.
+
+    What a deprecated argument's release names instead would end the start just the same.
+
+    Args:
+        findings: Findings of the parser.
+        ruled: Findings of the rules.
+
+    Returns:
+        The parser's findings.
+    """
     fatal = {finding.argument for finding in ruled if finding.severity == "error"}
-    # What a deprecated argument's release names instead would end the start just the same.
-    findings = [
+    return [
         replace(finding, remedy="") if finding.argument in fatal else finding
         for finding in findings
     ]
-    return sorted([*findings, *ruled], key=lambda finding: finding.severity != "error")
 
 
 def unread_variables(tree: Reads, environment: Iterable[str]) -> list[Finding]:
@@ -183,7 +200,8 @@ def unread_variables(tree: Reads, environment: Iterable[str]) -> list[Finding]:
     if wanted:
         declared = tree.read(_ENVIRONMENT) or b""
         wanted = {name for name in wanted if not _names(declared, name)}
-    for path in tree.names() if wanted else ():
+    # Most of what is not declared is read by the helpers in srt/utils: look there first.
+    for path in sorted(tree.names(), key=lambda name: _UTILITIES not in name) if wanted else ():
         if path.endswith(".py"):
             data = tree.read(path) or b""
             wanted = {name for name in wanted if not _names(data, name)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils._host import smi
+from ansible_collections.sm120.sglang.plugins.module_utils._host.fabric import read_multicast
 from ansible_collections.sm120.sglang.plugins.module_utils._host.kernel import (
     read_kernel,
     read_module,
@@ -101,10 +102,10 @@ def read_host(unit: str, paths: Iterable[str] = (), root: str = "/") -> dict[str
             tools are run.
 
     Returns:
-        `smi`, `module`, `pci`, `kernel`, `limits`, `shm`, `swap`, `time`, `file_systems` (path
-        to type), `arc_max` (bytes that ZFS may cache, None without ZFS), `libraries`,
-        `privileged` (whether everything could be read). Never raises: what cannot be read is
-        named where it is missing.
+        `smi`, `multicast` (see `fabric.read_multicast`), `module`, `pci`, `kernel`, `limits`,
+        `shm`, `swap`, `time`, `file_systems` (path to type), `arc_max` (bytes that ZFS may cache,
+        None without ZFS), `libraries`, `privileged` (whether everything could be read). Never
+        raises: what cannot be read is named where it is missing.
     """
     place = Path(root)
     tools = Tools(place)
@@ -112,8 +113,12 @@ def read_host(unit: str, paths: Iterable[str] = (), root: str = "/") -> dict[str
     limits = read_limits(place, tools, unit)
     gpus = read_smi(tools)
     _name_owners(place, gpus["gpus"])
+    # A recorded system has no driver of its own to ask.
+    asked = bool(gpus["gpus"]) and place == Path("/")
+    multicast = read_multicast() if asked else {"state": "no driver to ask", "devices": []}
     return {
         "smi": gpus,
+        "multicast": multicast,
         "module": read_module(place),
         "pci": read_pci(place),
         "kernel": read_kernel(place, tools),

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.report import ROLE_LAUNCH
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules import options_of
 
 REPOSITORY = Path(__file__).parents[3]
 KEY = 'k"ey$with%odd\\characters'
@@ -30,6 +32,23 @@ DRAFT = {
     "manifest_sha256": "m2",
     "config": {"max_position_embeddings": 2048},
 }
+
+
+def pcie_host(gpus: int, multicast: bool = False) -> dict[str, Any]:
+    """What node_facts says about cards of capability 12 on PCIe."""
+    pairs = [f"{a}-{b}" for a in range(gpus) for b in range(gpus) if a != b]
+    return {
+        "smi": {
+            "topology": {"state": "ok", "cells": dict.fromkeys(pairs, "SYS")},
+            "p2p": {"r": {"state": "ok", "cells": dict.fromkeys(pairs, "OK")}},
+        },
+        "multicast": {
+            "state": "ok",
+            "devices": [{"capability": "12.0", "multicast": multicast}] * gpus,
+        },
+    }
+
+
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {
         "engine_api_key": KEY,
@@ -39,6 +58,22 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "_engine_release_cuda_home": "/opt/sglang/current/venv/cu13",
     },
     "plain": {"_preflight_models": [TARGET]},
+    "usual": {
+        "_preflight_models": [
+            {**TARGET, "name": "kimi-k2.5", "path": "/var/lib/sglang/models/kimi-k2.5/1"},
+            {**DRAFT, "path": "/var/lib/sglang/models/kimi-k2.5-eagle3/1"},
+        ]
+    },
+    "pcie": {
+        "_preflight_models": [TARGET],
+        "_preflight_stack": {"name": "new", "sglang": "0.5.23", "cuda": 13},
+        "_preflight_node": {"models": {}, "host": pcie_host(8)},
+    },
+    "multicast": {
+        "_preflight_models": [TARGET],
+        "_preflight_stack": {"name": "new", "sglang": "0.5.23", "cuda": 13},
+        "_preflight_node": {"models": {}, "host": pcie_host(8, multicast=True)},
+    },
 }
 
 
@@ -52,7 +87,8 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, di
         common = {
             "engine_release_root": str(place / "product"),
             "_engine_templates": str(role / "templates"),
-            "_preflight_stack": {"name": "lab-0.5.9", "sglang": "0.5.9"},
+            "_preflight_stack": {"name": "lab-0.5.9", "sglang": "0.5.9", "cuda": None},
+            "source_patches_ids": ["sm120_allreduce_sizes"],
             "_preflight_release": "lab-0.5.9-0123456789ab",
             "_engine_release_cuda_home": "",
             "_preflight_node": {"models": {}},
@@ -213,3 +249,34 @@ def test_the_unit_keeps_its_promises(rendered: Any) -> None:
     # CUDA and the kernel compilers need devices and executable memory.
     broken_by = ("MemoryDenyWriteExecute=yes", "PrivateDevices=yes")
     assert not set(broken_by) & set(lines)
+
+
+def test_what_the_node_decides_about_the_all_reduce_reaches_the_launch(
+    rendered: dict[str, dict[str, dict[str, Any]]],
+) -> None:
+    variable, flag = "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE", "--enable-torch-symm-mem"
+    found = {
+        name: (
+            variable in files["/etc/sglang/engine.env"]["content"],
+            flag in files[UNIT]["content"],
+        )
+        for name, files in rendered.items()
+    }
+    assert found == {
+        "full": (False, False),
+        "plain": (False, False),
+        "usual": (False, False),
+        "pcie": (True, False),
+        "multicast": (False, True),
+    }
+
+
+def test_reports_about_releases_judge_what_the_role_gives(
+    rendered: dict[str, dict[str, dict[str, Any]]],
+) -> None:
+    unit = rendered["usual"][UNIT]["content"]
+    command = re.search(r"^ExecStart=((?:.*\\\n)*.*)$", unit, re.MULTILINE)
+    assert command is not None
+    words = shlex.split(command[1].replace("\\\n", " "))
+    given = words[words.index("sglang.launch_server") + 1 :]
+    assert options_of(given) == options_of(ROLE_LAUNCH)

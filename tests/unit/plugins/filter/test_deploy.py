@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter import deploy, host, pairing
+from ansible_collections.sm120.sglang.plugins.filter import deploy, host, launch, pairing
 from ansible_collections.sm120.sglang.plugins.module_utils import _launch, _stack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 REPOSITORY = Path(__file__).parents[4]
 FILTERS = {
-    **deploy.FilterModule().filters(),
-    **host.FilterModule().filters(),
-    **pairing.FilterModule().filters(),
+    name: function
+    for module in (deploy, host, launch, pairing)
+    for name, function in module.FilterModule().filters().items()
 }
 STACK: dict[str, Any] = {
     "name": "site",

@@ -176,3 +176,11 @@ def test_a_touched_wheelhouse_is_not_finished(house: Path, change: str) -> None:
     if change == "cut":
         cut(house / A)
     assert _wheelhouse.read_manifest(house, local) is None
+
+
+def test_a_part_of_a_lock_can_be_asked_for() -> None:
+    pins = [Pin("sglang", "1.0"), Pin("sgl-kernel", "2.0")]
+    assert _wheelhouse.only(pins, []) == pins
+    assert _wheelhouse.only(pins, ["SGL_kernel"]) == pins[1:]
+    with pytest.raises(WheelhouseError, match="the lock has no package torch"):
+        _wheelhouse.only(pins, ["torch"])

@@ -90,6 +90,19 @@ def names(folder: str) -> list[str]:
     return sorted(path.name for path in Path(folder).glob("*.whl"))
 
 
+def test_a_part_of_a_lock_has_a_wheelhouse_of_its_own(
+    run_module: Any, arguments: dict[str, Any], pip_calls: list[list[str]]
+) -> None:
+    part = run_module(wheelhouse, {**arguments, "packages": ["alpha"]})
+    assert pip_calls == [["alpha"]]
+    assert names(part["path"]) == ["alpha-1.0-py3-none-any.whl"]
+    assert Path(part["path"]).name.startswith("lab-py311-alpha-")
+    assert run_module(wheelhouse, arguments, check=True)["path"] != part["path"]
+    wrong = run_module(wheelhouse, {**arguments, "packages": ["delta"]})
+    assert wrong["failed"]
+    assert "the lock has no package delta" in wrong["msg"]
+
+
 def test_each_run_of_a_download(
     run_module: Any, arguments: dict[str, Any], index: Path, pip_calls: list[list[str]]
 ) -> None:

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters about launches: findings for people, and the all-reduce of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.sm120.sglang.plugins.module_utils import _allreduce, _launch
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments import lines
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules import (
+    Launch,
+    judge,
+    options_of,
+    parse_rules,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
+
+
+def allreduce_decision(
+    node: Mapping[str, Any], stack: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`_allreduce.decide` as a mapping.
+
+    Args:
+        node: The reading of `node_facts`.
+        stack: The stack.
+        wanted: Keys of `_allreduce.Wanted` beside release and cuda.
+
+    Returns:
+        `mode`, `reason`, `arguments`, `environment`.
+
+    Raises:
+        AnsibleFilterError: See `_allreduce.decide`.
+    """
+    asked = {**wanted, "tp_size": int(wanted["tp_size"])}
+    try:
+        asked["arguments"] = _launch.dash_names(asked["arguments"])
+        decision = _allreduce.decide(
+            _allreduce.Wanted(release=stack["sglang"], cuda=stack["cuda"] is not None, **asked),
+            _allreduce.node_of(node.get("host", {})),
+        )
+    except _launch.LaunchError as error:
+        raise AnsibleFilterError(str(error)) from error
+    return asdict(decision)
+
+
+def rule_findings(
+    words: Sequence[str], raw_rules: object, launch: Mapping[str, Any], node: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """What the rules say about a launch on a node.
+
+    Args:
+        words: The server arguments.
+        raw_rules: The parsed rules.
+        launch: `release`, `environment`, `patches`, `cuda` (of the stack).
+        node: The reading of `node_facts`. GPUs that it does not tell the capability of count as
+            those that this product is for.
+
+    Returns:
+        The findings as mappings.
+
+    Raises:
+        AnsibleFilterError: The rules cannot be used.
+    """
+    known = _allreduce.node_of(node.get("host", {})).sm120
+    seen = Launch(
+        release=launch["release"],
+        options=options_of(words),
+        environment=launch["environment"],
+        sm120=launch["cuda"] is not None and known is not False,
+        patches=frozenset(launch["patches"]),
+    )
+    try:
+        return [finding.as_dict() for finding in judge(parse_rules(raw_rules), seen)]
+    except PatchError as error:
+        raise AnsibleFilterError(str(error)) from error
+
+
+def launch_lines(
+    findings: Iterable[Mapping[str, Any]],
+    severity: str,
+    release: str,
+    given: Mapping[str, Any],
+    accept: Sequence[str] = (),
+) -> list[str]:
+    """The findings of one severity, each as a line (`lines.line`).
+
+    Args:
+        findings: The findings.
+        severity: `error` or `warn`.
+        release: SGLang's version.
+        given: `engine_arguments`.
+        accept: What the operator accepts (`lines.without_accepted`).
+
+    Returns:
+        The lines.
+    """
+    judged = lines.without_accepted(findings, accept)
+    return [lines.line(f, release, given) for f in judged if f["severity"] == severity]
+
+
+def patch_limits(catalogue: Iterable[Mapping[str, Any]]) -> list[str]:
+    """For each patch one line with what it does not do, where its entry says so.
+
+    Args:
+        catalogue: Catalogue entries.
+
+    Returns:
+        Id, title and the first sentence of `does_not`.
+    """
+    lines_of = []
+    for entry in catalogue:
+        limit = " ".join(str(entry.get("does_not", "")).split()).partition(". ")[0].rstrip(".")
+        if limit:
+            lines_of.append(f"patch {entry['id']}: {entry['title']}. Its limit: {limit}")
+    return lines_of
+
+
+class FilterModule:
+    """The filters, by name."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Name to function."""
+        return {
+            "allreduce_decision": allreduce_decision,
+            "rule_findings": rule_findings,
+            "launch_lines": launch_lines,
+            "patch_limits": patch_limits,
+        }

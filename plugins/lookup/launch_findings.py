@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookup of what a stack's SGLang release says about server arguments, on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: launch_findings
+short_description: Judge server arguments by the source of a stack's SGLang release
+description:
+  - Reads the arguments that the release declares out of its wheel, which lies in the wheelhouse.
+    Nothing of it is installed, imported or run, and no node is needed.
+  - Says which arguments are unknown, removed, renamed, ambiguous, deprecated or have a value that
+    the release refuses, and which SGLang variables nothing in the release reads.
+  - What the source does not tell is never an error.
+options:
+  _terms:
+    description: One stack, as the lookup P(sm120.sglang.stack#lookup) gives it.
+    required: true
+  words:
+    description: The server arguments.
+    type: list
+    elements: str
+    required: true
+  environment:
+    description: The engine's own variables.
+    type: dict
+    default: {}
+  wheelhouse:
+    description: The folder with the wheelhouses.
+    type: path
+    required: true
+  rules:
+    description:
+      - The parsed C(launch_rules.yml) of the role P(sm120.sglang.engine#role). They are applied
+        once the node is read; here no remedy leads into one of them.
+    type: list
+    elements: dict
+    default: []
+  history:
+    description: The parsed C(argument_history.json) of the role P(sm120.sglang.engine#role).
+    type: dict
+    default: {}
+author:
+  - The sm120.sglang maintainers
+"""
+
+EXAMPLES = r"""
+- name: Show what the release says about an argument
+  ansible.builtin.debug:
+    msg: >-
+      {{ lookup('sm120.sglang.launch_findings', stack, words=['--model-path', 'm', '--tp', '8'],
+                wheelhouse='~/.cache/sm120-sglang/wheelhouse') }}
+"""
+
+RETURN = r"""
+_raw:
+  description: One mapping with C(wheel), the path of the wheel or empty when it is not there, and
+    C(findings), each with argument, kind, severity, reason, where and remedy.
+  type: list
+  elements: dict
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.sm120.sglang.plugins.module_utils import _stack, _verified
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.check import (
+    check_words,
+    parse_history,
+    unread_variables,
+    without_misleading_remedies,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.read import read_parser
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules import (
+    Launch,
+    judge,
+    parse_rules,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
+from ansible_collections.sm120.sglang.plugins.module_utils._tree import open_tree
+
+
+def find_wheel(stack: Mapping[str, Any], wheelhouse: Path) -> Path | None:
+    """The SGLang wheel of a stack in a wheelhouse.
+
+    Args:
+        stack: The stack with its locks.
+        wheelhouse: The folder with the wheelhouses.
+
+    Returns:
+        A wheel whose digest is in one of the locks (or of the right version, where a lock has no
+        digest for it), None without one.
+
+    Raises:
+        _stack.StackError: A lock cannot be read.
+        OSError: Likewise.
+    """
+    hashes: set[str] = set()
+    unhashed = False
+    for lock in stack["locks"].values():
+        path = Path(lock["path"])
+        for pin in _stack.parse_lock(path.read_text(encoding="utf-8"), path.name):
+            if pin.name == "sglang":
+                hashes |= set(pin.hashes)
+                unhashed |= not pin.hashes
+    for wheel in sorted(wheelhouse.glob(f"*/sglang-{stack['sglang']}-*.whl")):
+        if unhashed or _verified.sha256_file(wheel) in hashes:
+            return wheel
+    return None
+
+
+class LookupModule(LookupBase):
+    """The lookup."""
+
+    def run(
+        self,
+        terms: list[Mapping[str, Any]],
+        variables: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> list[dict[str, Any]]:
+        """Judge the arguments.
+
+        Args:
+            terms: One stack.
+            variables: The host's variables, unused beside the options.
+            **kwargs: The options.
+
+        Returns:
+            A list with one mapping.
+
+        Raises:
+            AnsibleLookupError: The wheel is there and cannot be read.
+        """
+        self.set_options(var_options=variables, direct=kwargs)
+        stack = terms[0]
+        release = str(stack["sglang"])
+        history = self.get_option("history")
+        try:
+            wheel = find_wheel(stack, Path(self.get_option("wheelhouse")).expanduser())
+            if wheel is None:
+                return [{"wheel": "", "findings": []}]
+            tree = open_tree(str(wheel))
+            found, options = check_words(
+                read_parser(tree),
+                [str(word) for word in self.get_option("words")],
+                release,
+                parse_history(history) if history else None,
+            )
+            ruled = judge(parse_rules(self.get_option("rules")), Launch(release, options))
+            found = without_misleading_remedies(found, ruled)
+            found += unread_variables(tree, self.get_option("environment"))
+        except (PatchError, _stack.StackError, OSError) as error:
+            raise AnsibleLookupError(f"SGLang {release}: {error}") from error
+        return [{"wheel": str(wheel), "findings": [finding.as_dict() for finding in found]}]
