@@ -32,6 +32,11 @@ lab-models: venv ## Build the tiny models and the CPU stand-ins
 	@$(PY) -m lab.models build $(LAB_STATE)/models
 	@$(PY) -m lab.kernel_wheel $(LAB_STATE)/wheels
 
+# A lab stack's own wheels; a release without a wheel for the distribution's Python gets a tag.
+.PHONY: lab-stack
+lab-stack: venv ## Build what another lab stack needs (STACK=lab-0.5.23)
+	@$(PY) -m lab.stack_wheels $(or $(STACK),lab-0.5.9) $(LAB_STATE)/wheels
+
 .PHONY: lab-up
 lab-up: lab-packages lab-models ## Boot the lab (LAB_NODES=N for more nodes)
 	@$(PY) -m lab up

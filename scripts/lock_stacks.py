@@ -140,8 +140,10 @@ def lock_stack(name: str) -> None:
         text += compile_universal(without, stack.python, dependencies=False)
     off_index = STACKS / f"{name}.off-index.in"
     added = off_index_entries(off_index.read_text()) if off_index.exists() else ""
+    # What is off the index for one Python may be on it, with a digest, for another.
+    apart = {_stack.normalise(entry["pin"].partition("==")[0]) for entry in _ENTRY.finditer(added)}
     for python in stack.python:
-        lock = select(text, python, set(stack.unhashed)) + select(added, python, set())
+        lock = select(text, python, set(stack.unhashed) - apart) + select(added, python, set())
         target = STACKS / f"{name}-py{python.replace('.', '')}.lock"
         pins = _stack.parse_lock(lock, target.name)
         problems = _stack.check_coherence(stack, pins, target.name)

@@ -35,7 +35,8 @@ def cuda_home(stack: Mapping[str, Any], python: str, release: str) -> str:
     """
     if not stack["toolkit"]:
         return ""
-    return f"{release}/venv/lib/python{python}/site-packages/nvidia/cu{stack['cuda']}"
+    major = str(stack["toolkit"]).partition(".")[0]
+    return f"{release}/venv/lib/python{python}/site-packages/nvidia/cu{major}"
 
 
 class FilterModule:

@@ -93,9 +93,10 @@ def check(stack: Stack, pins: Iterable[Pin], python: str, where: str) -> list[st
     """
     locked = {pin.name: pin.version for pin in pins}
     problems = list(_against_release(stack, locked, python))
+    problems += _against_toolkit(stack, locked)
     if stack.accelerator == "cuda" and stack.cuda is not None:
         problems += _against_cuda(stack, stack.cuda, locked)
-    elif any(_SUFFIX.match(name) or name == "nvidia-cuda-runtime" for name in locked):
+    elif any(_SUFFIX.match(name) for name in locked):
         problems.append(f"stack {stack.name} is for the CPU, but pins NVIDIA's libraries")
     if stack.accelerator == "cpu" and not stack.torch.endswith("+cpu"):
         problems.append(
@@ -136,11 +137,12 @@ def _against_release(stack: Stack, locked: Mapping[str, str], python: str) -> It
             )
     for subject in sorted(set(stack.deviations) - differs - {"python"}):
         yield f"'deviations' names {subject}, where the stack does not deviate; remove it"
-    if asked.only and python != asked.python and "python" not in stack.deviations:
-        yield (
-            f"sglang {stack.sglang} x Python {python}: the release's only wheel is for Python "
-            f"{asked.python}"
-        )
+    if asked.only:
+        if python != asked.python and "python" not in stack.deviations:
+            yield (
+                f"sglang {stack.sglang} x Python {python}: the release's only wheel is for Python "
+                f"{asked.python}"
+            )
     elif version_key(python) < version_key(asked.python):
         yield f"sglang {stack.sglang} x Python {python}: the release needs {asked.python} or newer"
     if version_key(stack.glibc) < version_key(asked.glibc):
@@ -192,7 +194,6 @@ def _against_cuda(stack: Stack, cuda: int, locked: Mapping[str, str]) -> Iterato
     driver = stack.minimum_driver or "0"
     if oldest and version_key(driver) < version_key(oldest):
         yield f"CUDA {cuda} x driver {driver}: CUDA {cuda} needs driver {oldest} or newer"
-    yield from _against_toolkit(stack, locked)
 
 
 def _against_toolkit(stack: Stack, locked: Mapping[str, str]) -> Iterator[str]:

@@ -142,6 +142,7 @@ def run_sets(
         json.dumps(job),
         environment={**asked["environment"], **settings},
         deadline=asked["deadline"] * len(sets) + _START_SECONDS,
+        scratch=process.scratch(Path(asked["root"])),
     )
     error = account.last_line(ended.errors)
     return collective.read_runs(ended.output, sets, settings, error), ended.left

@@ -136,6 +136,7 @@ def main() -> None:
             json.dumps({"modules": asked["modules"], "gpu": asked["gpu"]}),
             environment=asked["environment"],
             deadline=asked["deadline"],
+            scratch=process.scratch(paths.root),
         )
     except (OSError, _stack.StackError, account.AccountError) as error:
         module.fail_json(msg=f"{tree}: {error}")

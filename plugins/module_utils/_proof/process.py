@@ -48,6 +48,7 @@ def run_program(
     *,
     environment: Mapping[str, object],
     deadline: float,
+    scratch: Path | None = None,
 ) -> Ended:
     """Run a Python program in a session of its own.
 
@@ -58,6 +59,8 @@ def run_program(
         argument: Its one argument.
         environment: Variables beside PATH, HOME (a folder that ends with it) and the locale.
         deadline: Seconds after which the whole session is ended.
+        scratch: Folder for its HOME; the system's own when left out. Compilers run what they put
+            there, so it must not be mounted without the right to.
 
     Returns:
         How it ended. Output goes through files, so a process that cannot be ended holds nobody up.
@@ -66,7 +69,7 @@ def run_program(
         account.AccountError: The user cannot be had.
     """
     owner, identity = account.become(user)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+    with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as home:
         program = Path(home, "program.py")
         program.write_text(source, encoding="utf-8")
         if identity:
@@ -105,6 +108,12 @@ def run_program(
                 left,
                 round(time.monotonic() - began, 1),
             )
+
+
+def scratch(root: Path) -> Path | None:
+    """The product's own cache, which may be executed from; /tmp of a hardened node may not."""
+    place = root / "cache"
+    return place if place.is_dir() else None
 
 
 def end_session(process: subprocess.Popen[bytes]) -> tuple[int, ...]:

@@ -24,6 +24,17 @@ def test_name_says_which_release_it_stands_in_for_and_that_it_is_ours(wheel: Pat
     assert wheel.name == "sgl_kernel-0.3.21+lab.cpu-py3-none-any.whl"
 
 
+def test_a_later_release_gets_the_same_kernels_under_the_name_that_it_pins(tmp_path: Path) -> None:
+    later = build_wheel(tmp_path, "sglang-kernel==0.4.10+lab.cpu")
+    assert later.name == "sglang_kernel-0.4.10+lab.cpu-py3-none-any.whl"
+    with zipfile.ZipFile(later) as archive:
+        source = archive.read("sgl_kernel/__init__.py").decode()
+        metadata = archive.read("sglang_kernel-0.4.10+lab.cpu.dist-info/METADATA").decode()
+    assert '__version__ = "0.4.10+lab.cpu"' in source
+    assert "Name: sglang-kernel\nVersion: 0.4.10+lab.cpu\n" in metadata
+    assert [path.name for path in tmp_path.iterdir()] == [later.name]
+
+
 def test_two_builds_are_equal_to_the_byte(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,7 +137,7 @@ def init_process_group(backend, init_method, world_size, rank):
     if FAULT == "hang" and world_size == 2: time.sleep(60)
 def all_reduce(tensor):
     world = _State.world
-    if FAULT == "slow" and world > 1: time.sleep(0.2)
+    if FAULT == "slow" and world > 1: time.sleep(0.03)
     wrong = 1 if FAULT == "wrong" and world > 1 and _State.rank == 1 else 0
     tensor.values = [(v - _State.rank) * world + world * (world - 1) / 2 + wrong
                      for v in tensor.values]
@@ -199,7 +199,7 @@ def test_ranks_that_do_not(
 ) -> None:
     record.path(tree, RELEASE).unlink(missing_ok=True)
     # In the first three the deadline is what ends them, or what has to be kept.
-    asked = {**collective(tree), "environment": {"FAULT": fault}, "deadline": 1.5}
+    asked = {**collective(tree), "environment": {"FAULT": fault}, "deadline": 1.0}
     if fault == "slow":
         asked |= {"deadline": 20, "bandwidth": 1}
     found = run_module(collective_proof, asked)

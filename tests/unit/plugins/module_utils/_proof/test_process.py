@@ -65,6 +65,23 @@ def test_what_a_program_leaves_behind_is_ended() -> None:
     assert process.session_members(int(ended.output)) == ()
 
 
+def test_home_lies_in_the_products_cache_and_ends_with_the_program(tmp_path: Path) -> None:
+    assert process.scratch(tmp_path) is None
+    (tmp_path / "cache").mkdir()
+    place = process.scratch(tmp_path)
+    ended = process.run_program(
+        ME,
+        PYTHON,
+        "import os; print(os.environ['HOME'])",
+        "",
+        environment={},
+        deadline=10,
+        scratch=place,
+    )
+    assert Path(ended.output.strip()).parent == place
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
 def test_a_crash_has_its_signal() -> None:
     assert run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)").status == -11
 
