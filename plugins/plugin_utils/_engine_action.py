@@ -55,6 +55,9 @@ class EngineAction(ActionBase):  # type: ignore[misc]
     _supports_diff = False
     _requires_connection = False  # it makes its own
 
+    looks_in_check_mode: ClassVar[bool] = False
+    """Whether it asks in check mode too; what waits for a start that never came must not."""
+
     spec: ClassVar[dict[str, dict[str, Any]]] = {}
     """The argument specification; a plugin sets its own."""
 
@@ -64,7 +67,7 @@ class EngineAction(ActionBase):  # type: ignore[misc]
         _validation, parameters = self.validate_argument_spec(argument_spec=self.spec)
         secrets = [parameters["api_key"]] if parameters.get("api_key") else []
         host = (task_vars or {}).get("inventory_hostname", "?")
-        if self._task.check_mode:
+        if self._task.check_mode and not self.looks_in_check_mode:
             result.update(
                 changed=False,
                 skipped=True,

@@ -47,6 +47,7 @@ _UNIT_INTERVAL = 1.0
 _DETAIL_INTERVAL = 5.0
 _JOURNAL_LINES = 5000
 """Enough for a start with many ranks; an engine that has served for weeks has far more."""
+_SHORT_LINES = 400
 _KERNEL_LINES = 400
 _KERNEL_SECONDS = 900
 
@@ -89,12 +90,14 @@ class UnitReader:
                 f"{error}; {done.err.strip() or f'exit status {done.status}'}"
             ) from None
 
-    def journal(self, invocation: str) -> list[Line]:
-        """Everything that one invocation left in the journal, up to a limit."""
+    def journal(self, invocation: str, *, short: bool = False) -> list[Line]:
+        """Everything that one invocation left in the journal, up to a limit; or its end alone."""
         # What the dead processes wrote may still be on its way into the journal.
         self._node.run(["journalctl", "--sync"], timeout=_COMMAND_TIMEOUT, root=True)
         done = self._node.run(
-            ["journalctl", *_selection(invocation)], timeout=_COMMAND_TIMEOUT, root=True
+            ["journalctl", *_selection(invocation, _SHORT_LINES if short else _JOURNAL_LINES)],
+            timeout=_COMMAND_TIMEOUT,
+            root=True,
         )
         return parse_lines(done.out.splitlines())
 
@@ -123,13 +126,13 @@ class UnitReader:
         return self._node.follow(["journalctl", "-f", *_selection(invocation)], root=True)
 
 
-def _selection(invocation: str) -> list[str]:
+def _selection(invocation: str, lines: int = _JOURNAL_LINES) -> list[str]:
     """By invocation, not by time: a clock that jumps does not matter, nor do earlier starts."""
     return [
         "-q",
         "--no-pager",
         "-n",
-        str(_JOURNAL_LINES),
+        str(lines),
         "-o",
         "json",
         f"_SYSTEMD_INVOCATION_ID={invocation}",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter import deploy, host, launch, pairing
+from ansible_collections.sm120.sglang.plugins.filter import deploy, host, launch, pairing, status
 from ansible_collections.sm120.sglang.plugins.module_utils import _launch, _stack
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 REPOSITORY = Path(__file__).parents[4]
 FILTERS = {
     name: function
-    for module in (deploy, host, launch, pairing)
+    for module in (deploy, host, launch, pairing, status)
     for name, function in module.FilterModule().filters().items()
 }
 STACK: dict[str, Any] = {

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From recorded answers to the state's name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import KnownAnswer
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import (
+    Asked,
+    Load,
+    decide,
+    read_load,
+    release_of,
+    was_served,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
+
+from tests.unit.plugins.module_utils._engine.recordings import FOLDER, journal
+
+CPU = FOLDER.parent / "sglang-0.5.9-cpu"
+
+
+def recorded(name: str) -> Answer:
+    """An answer of the real 0.5.9 engine."""
+    text = (CPU / name).read_text()
+    return Answer(200, json.loads(text) if name.endswith(".json") else text)
+
+
+INFO = recorded("model_info.json")
+ANSWERED = recorded("generate.json")
+SERVER = recorded("server_info.json")
+REFUSED = Answer(error="connection refused", refused=True)
+SILENT = Answer(error="no answer within 4 s")
+BUSY = Answer(503)
+FINE = Asked(INFO, Answer(200), SERVER, ANSWERED)
+TEXT = ANSWERED.body["text"]
+
+
+def unit(**values: Any) -> UnitState:
+    base: dict[str, Any] = {
+        "load_state": "loaded",
+        "active": "active",
+        "sub": "running",
+        "result": "success",
+        "invocation_id": "1",
+    }
+    return UnitState("sglang.service", **{**base, **values})
+
+
+FAILED = {"active": "failed", "sub": "failed", "result": "signal"}
+AGAIN = {"active": "activating", "sub": "auto-restart", "result": "signal", "restarts": 2}
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted", "why"),
+    [
+        (None, "not deployed", "no such unit"),
+        (unit(load_state="not-found", active="inactive"), "not deployed", "no such unit"),
+        (unit(active="inactive", sub="dead"), "stopped", "inactive (dead)"),
+        (unit(active="inactive", sub="dead", invocation_id=""), "stopped", "not started since"),
+        (unit(load_state="masked", active="inactive", sub="dead"), "stopped", "masked"),
+        (unit(**FAILED), "crashed", "KeyError: 12"),
+        (unit(**AGAIN), "crashed", "restarts: 2, systemd starts it again"),
+        (unit(active="inactive", sub="dead", result="oom-kill"), "crashed", "KeyError: 12"),
+    ],
+)
+def test_what_the_unit_alone_tells(state: UnitState | None, wanted: str, why: str) -> None:
+    found = decide(state, Asked(REFUSED), Load(), cause="KeyError: 12")
+    assert found.name == wanted
+    assert why in found.why
+
+
+def test_a_closed_port_is_a_start_with_its_progress_or_an_end() -> None:
+    found = decide(unit(), Asked(REFUSED), Load(), progress="loading weights: 40%")
+    assert (found.name, found.why) == ("starting", "loading weights: 40%")
+    assert decide(unit(), Asked(REFUSED), Load(), served=True).name == "crashed"
+
+
+@pytest.mark.parametrize("confirm", [BUSY, Answer(503, "")])
+def test_a_red_health_check_before_it_ever_served_is_the_warm_up(confirm: Answer) -> None:
+    asked = Asked(INFO, confirm, SERVER, SILENT)
+    assert decide(unit(), asked, Load()).name == "warming"
+    unauthorized = replace(asked, model_info=Answer(401), server_info=Answer(401))
+    assert decide(unit(), unauthorized, Load()).name == "warming"
+
+
+def test_a_green_health_check_and_an_answer_are_ready() -> None:
+    assert decide(unit(), FINE, Load(), served=True).name == "ready"
+    wanted = KnownAnswer(prompt="x", expect=TEXT[:4])
+    assert decide(unit(), FINE, Load(), served=True, wanted=wanted).name == "ready"
+
+
+@pytest.mark.parametrize(
+    ("completion", "wanted", "why"),
+    [
+        (ANSWERED, KnownAnswer(prompt="x", expect="Paris"), "expected 'Paris'"),
+        (Answer(500, {"error": {"message": "kernel"}}), None, "HTTP 500 kernel"),
+        (Answer(200, {"text": "", "meta_info": {"completion_tokens": 0}}), None, "0 tokens"),
+    ],
+)
+def test_green_health_and_a_wrong_answer_are_broken(
+    completion: Answer, wanted: KnownAnswer | None, why: str
+) -> None:
+    found = decide(unit(), replace(FINE, completion=completion), Load(), wanted=wanted)
+    assert found.name == "generation broken"
+    assert why in found.why
+
+
+@pytest.mark.parametrize("confirm", [BUSY, SILENT, Answer(200)])
+def test_it_does_not_answer_in_time_but_its_scheduler_does(confirm: Answer) -> None:
+    asked = Asked(INFO, confirm, SERVER, SILENT)
+    found = decide(unit(), asked, Load(running=32, queued=7), served=True)
+    assert found.name == "overloaded"
+    assert "32 requests run and 7 wait" in found.why
+
+
+@pytest.mark.parametrize("confirm", [BUSY, SILENT, Answer(200)])
+def test_the_scheduler_does_not_answer_either(confirm: Answer) -> None:
+    asked = Asked(INFO, confirm, SILENT, SILENT)
+    found = decide(unit(), asked, Load(), served=True)
+    assert found.name == "hung"
+    assert "/server_info hangs" in found.why
+
+
+def test_even_the_http_server_hangs() -> None:
+    assert decide(unit(), Asked(SILENT), Load(), served=True).name == "hung"
+
+
+def test_a_wrong_key_does_not_hide_a_healthy_engine() -> None:
+    asked = Asked(Answer(401), Answer(200), Answer(401), Answer(401))
+    found = decide(unit(), asked, Load(), served=True)
+    assert found.name == "ready"
+    assert "API key" in found.why
+
+
+def test_the_load_of_a_real_engine() -> None:
+    asked = Asked(INFO, Answer(200), SERVER, ANSWERED, recorded("metrics.txt"))
+    load = read_load(asked)
+    assert (load.running, load.queued) == (0, 0)
+    assert load.kv_use == pytest.approx(0.004638671875)
+    assert load.accept_length is None, "absent until a decode step was logged, not 0"
+
+
+def test_without_metrics_the_journal_tells_the_load() -> None:
+    lines = journal("served-and-stopped")
+    load = read_load(Asked(INFO, Answer(200), SERVER), lines)
+    assert load.running == 1
+    assert load.queued == 0
+    assert load.kv_use is not None
+    assert load.accept_length is not None
+    assert read_load(Asked()) == Load()
+
+
+def test_the_mean_accept_length_counts_before_the_last_interval() -> None:
+    body = {"internal_states": [{"avg_spec_accept_length": 2.5, "last_gen_throughput": 70.0}]}
+    load = read_load(Asked(server_info=Answer(200, body)), journal("served-and-stopped"))
+    assert load.accept_length == 2.5
+
+
+def test_whether_it_served_is_in_the_journal() -> None:
+    lines = journal("served-and-stopped")
+    assert was_served(lines)
+    ready = next(i for i, line in enumerate(lines) if "fired up" in line.text)
+    assert not was_served(lines[:ready])
+    assert was_served(lines[ready + 1 :]), "the end of a long journal tells it too"
+    assert not was_served(journal("unpatched"))
+
+
+def test_nothing_but_named_figures_is_taken_of_the_server() -> None:
+    """`/server_info` of the real engine returns its API key twice."""
+    assert "REDACTED" in json.dumps(SERVER.body)
+    found = decide(unit(), FINE, read_load(FINE), served=True)
+    assert "REDACTED" not in f"{found}{read_load(FINE)}"
+    assert release_of(SERVER) == "0.5.9"
+    assert release_of(None) == ""
+    assert release_of(Answer(200, {"version": 5})) == ""

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One look at an engine: what is asked, how long it may take, and what is made of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
+from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Completed
+from ansible_collections.sm120.sglang.plugins.plugin_utils._probe_run import (
+    Found,
+    ProbeRun,
+    parse_around,
+)
+from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+
+from tests.unit.plugins.module_utils._engine.recordings import exchanges, raw_journal
+
+from .scripted import ScriptedNode
+from .web import ADDRESS, running_web
+
+AROUND = """1795979999
+--part--
+/opt/sglang/releases/lab-0.5.9-0123456789ab
+--part--
+/opt/sglang/current/venv/lib/python3.11/site-packages/sglang-0.5.9.dist-info
+--part--
+{"files": {"a.py": {"steps": [{"patch": "one"}, {"patch": "two"}]}}}
+--part--
+0, 72000, 97887, 45, 61, 320.5
+1, 71990, 97887, 44, 60, [N/A]
+"""
+
+
+class Node(ScriptedNode):
+    """A scripted node that answers the probe's own command too."""
+
+    def _run(self, argv: list[str], given: str, timeout: float) -> Completed:
+        if argv[0] == "sh":
+            return Completed(0, AROUND, "")
+        return super()._run(argv, given, timeout)
+
+
+def engine(**over: Any) -> Any:
+    """Answers as the real 0.5.9 engine gives them; `over` replaces some, or makes them wait."""
+    known = exchanges("http-hit")
+    names = {
+        "/model_info": "model_info",
+        "/ready": "ready_404",
+        "/health": "health",
+        "/generate": "generate_0",
+    }
+
+    def respond(path: str, _body: Any, _headers: dict[str, str]) -> tuple[int, Any]:
+        name = path.strip("/")
+        if name in over:
+            if over[name] == "silence":
+                time.sleep(1.5)
+                return 503, ""
+            answer: tuple[int, Any] = over[name]
+            return answer
+        if path not in names:
+            return 404, {"detail": "Not Found"}
+        one = known[names[path]]
+        return one["status"], one["body"]
+
+    return respond
+
+
+def probe(node: ScriptedNode, port: int, timeout: float = 0.5) -> Found:
+    return ProbeRun(
+        node,
+        EngineHTTP(node.http(), ADDRESS, port, "k"),
+        UnitReader(node, "sglang.service"),
+        root="/opt/sglang",
+        timeout=timeout,
+    ).run()
+
+
+def test_a_serving_engine() -> None:
+    node = Node(lines=raw_journal("served-and-stopped")[:-20])
+    with running_web(engine(server_info=(200, {"version": "0.5.9"}))) as web:
+        found = probe(node, web.port)
+        assert sorted(web.paths()) == [
+            "/generate",
+            "/health",
+            "/metrics",
+            "/model_info",
+            "/ready",
+            "/server_info",
+        ]
+    assert found.state.name == "ready"
+    assert (found.version, found.around.patches) == ("0.5.9", ("one", "two"))
+    assert found.around.now - found.unit.started == 1795979999 - 1795971156
+    assert found.load.accept_length is not None
+
+
+def test_a_hanging_engine_is_told_within_the_time_of_one_request() -> None:
+    silent = dict.fromkeys(("health", "generate", "server_info"), "silence")
+    node = Node(lines=raw_journal("served-and-stopped")[:-20])
+    with running_web(engine(**silent)) as web:
+        found = probe(node, web.port)
+    assert found.state.name == "hung"
+    assert "no answer within 0.5 s" in found.state.why
+    assert found.seconds < 1.5
+
+
+def test_a_dead_engine_comes_with_its_cause_and_is_asked_nothing() -> None:
+    node = Node(lines=raw_journal("unpatched"))
+    node.die()
+    with running_web(engine()) as web:
+        found = probe(node, web.port)
+        assert set(web.paths()) <= {"/model_info"}
+    assert found.state.name == "crashed"
+    assert "set_eagle3_layers_to_capture" in found.state.why
+    assert "Remedy: " in found.state.why
+
+
+def test_a_start_tells_how_far_it_is() -> None:
+    recorded = raw_journal("served-and-stopped")
+    at = next(i for i, raw in enumerate(recorded) if "KV Cache is allocated" in raw)
+    found = probe(Node(lines=recorded[: at + 1]), 1)
+    assert found.state.name == "starting"
+    assert found.state.why == "KV cache allocated: 4096 tokens"
+
+
+def test_a_node_without_the_unit() -> None:
+    node = Node(
+        state={"LoadState": "not-found", "ActiveState": "inactive", "InvocationID": ""}, lines=[]
+    )
+    found = probe(node, 1)
+    assert found.state.name == "not deployed"
+    assert not any(command[0] == "journalctl" for command in node.commands)
+
+
+def test_what_stands_around_the_engine() -> None:
+    around = parse_around(AROUND)
+    assert around.release == "lab-0.5.9-0123456789ab"
+    assert around.gpus[0] == {
+        "index": 0.0,
+        "used_mib": 72000.0,
+        "memory_mib": 97887.0,
+        "busy_percent": 45.0,
+        "celsius": 61.0,
+        "watts": 320.5,
+    }
+    assert around.gpus[1]["watts"] is None
+
+
+@pytest.mark.parametrize("text", ["", "x\n--part--\n", "1\n--part--\n\n--part--\n\n--part--\n{\n"])
+def test_a_bare_node_has_nothing_around(text: str) -> None:
+    around = parse_around(text)
+    assert (around.release, around.version, around.patches, around.gpus) == ("", "", (), ())
+
+
+def test_the_record_of_patches_is_read_by_names_alone() -> None:
+    text = AROUND.replace('{"patch": "one"}', json.dumps({"patch": 5, "x": [{"patch": "three"}]}))
+    assert parse_around(text).patches == ("three", "two")
