@@ -162,7 +162,6 @@ class FilterModule:
             "with_digests": with_digests,
             "without_digest": without_digest,
             "file_descriptions": file_descriptions,
-            "gpu_problems": _decide.gpu_problems,
             "render_arguments": _launch.render_arguments,
             "context_decision": context_decision,
             "launch_environment": launch_environment,

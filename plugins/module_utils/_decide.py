@@ -296,35 +296,6 @@ def _port(listeners: Iterable[Mapping[str, Any]], address: str, port: int, unit:
     return _verdict("port", "ok", f"{address}:{port} is free or our engine's own", "")
 
 
-def gpu_problems(listing: str, wanted: int, minimum_driver: str | None) -> list[str]:
-    """Judge what nvidia-smi says.
-
-    Args:
-        listing: Output of `nvidia-smi --query-gpu=index,name,driver_version,compute_cap
-            --format=csv,noheader`, empty when it failed.
-        wanted: GPUs that the node must have.
-        minimum_driver: Oldest driver that the stack's CUDA runs on, None without one.
-
-    Returns:
-        One sentence a problem.
-    """
-    rows = [[cell.strip() for cell in line.split(",")] for line in listing.splitlines() if line]
-    rows = [row for row in rows if len(row) == 4]
-    if not rows:
-        return ["nvidia-smi shows no GPU; install the driver (branch 580 or newer), then run again"]
-    problems = []
-    if len(rows) != wanted:
-        problems.append(
-            f"{len(rows)} GPU(s) visible, {wanted} wanted; look for Xid errors with "
-            "`journalctl -k`, or set cuda_stack_gpus"
-        )
-    drivers = sorted({row[2] for row in rows})
-    oldest = min(drivers, key=version_key)
-    if minimum_driver and version_key(oldest) < version_key(minimum_driver):
-        problems.append(f"driver {oldest} is older than {minimum_driver}, which the stack needs")
-    return problems
-
-
 def unknown_variables(
     names: Iterable[str], known: Iterable[str], roles: Iterable[str]
 ) -> list[str]:

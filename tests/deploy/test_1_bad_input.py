@@ -42,7 +42,7 @@ MODEL = {"name": "kimi-lab", "revision": "1"}
         ({"preflight_memory_gib": 100000}, "memory: "),
         ({"preflight_systems": {"plan9": ["4"]}}, "supported: plan9 4"),
         ({"engine_release_python": "3.13"}, "wanted: 3.13"),
-        ({"cuda_stack_gpus": 8}, "nvidia-smi shows no GPU"),
+        ({"cuda_stack_gpus": 8}, "gpu_count: 0 on the bus, 8 wanted"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -145,30 +145,3 @@ def test_one_thing_wrong_fails_one_check(
 )
 def test_the_port_is_free_or_our_own(ports: list[dict[str, Any]]) -> None:
     assert all(v["verdict"] == "ok" for v in judge(ports=ports))
-
-
-ROW = "0, NVIDIA RTX PRO 6000 Blackwell Server Edition, 580.95.05, 12.0"
-
-
-@pytest.mark.parametrize(
-    ("listing", "wanted", "driver", "problems"),
-    [
-        (ROW, 1, "580", []),
-        (ROW, 1, None, []),
-        ("\n".join([ROW] * 8) + "\n", 8, "580.95.05", []),
-        (ROW, 8, "580", ["1 GPU(s) visible, 8 wanted"]),
-        (ROW, 1, "580.100", ["driver 580.95.05 is older than 580.100"]),
-        (
-            f"{ROW}\n{ROW.replace('580', '575')}",
-            3,
-            "580",
-            ["2 GPU(s) visible, 3 wanted", "driver 575.95.05 is older than 580"],
-        ),
-        ("", 1, "580", ["nvidia-smi shows no GPU"]),
-        ("No devices were found\n", 1, "580", ["nvidia-smi shows no GPU"]),
-    ],
-)
-def test_gpus(listing: str, wanted: int, driver: str | None, problems: list[str]) -> None:
-    found = _decide.gpu_problems(listing, wanted, driver)
-    assert len(found) == len(problems)
-    assert all(part in line for part, line in zip(problems, found, strict=True))
