@@ -156,8 +156,9 @@ def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str
         failed: `host`, `launch`, `release`, `message` (what failed, cause and remedy), `folder`
             (where its log is), `root`, `unit`.
         outcome: `serving` (a launch record, empty when nothing serves), `message` (why going back
-            failed, empty when it did not, or there was nothing to go back to), and
-            `accept_length` and `ready_seconds` of the launch that serves again.
+            failed, empty when it did not, or there was nothing to go back to), `foreign` (whether
+            somebody else had deployed meanwhile), and `accept_length` and `ready_seconds` of the
+            launch that serves again.
 
     Returns:
         At most some twenty lines.
@@ -184,6 +185,11 @@ def _named(launch: Mapping[str, Any]) -> str:
 
 def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Sequence[str]:
     record = outcome["serving"]
+    if outcome.get("foreign"):
+        return (
+            "Serving now: what somebody else has deployed meanwhile; it was left alone.",
+            "To do: find out who deploys to this node, and run one deployment at a time.",
+        )
     if record and not outcome["message"]:
         length = outcome.get("accept_length")
         figures = f", accept length {length}" if length else ""

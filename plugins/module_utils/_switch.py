@@ -329,6 +329,17 @@ def _until(holds: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
+def running(unit: str) -> bool:
+    """Whether systemd runs the unit, or is about to."""
+    done = subprocess.run(
+        ["systemctl", "show", unit, "--property=ActiveState", "--value"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() not in ("inactive", "failed", "")
+
+
 def enabled(unit: str) -> bool:
     """Whether the unit starts at boot."""
     done = subprocess.run(

@@ -80,6 +80,14 @@ options:
       - Switch only while the configuration on the node is still this launch's. Keeps a rollback
         from undoing what somebody else has deployed meanwhile.
     type: str
+  state:
+    description:
+      - V(switched) runs what is named. V(stopped) stops the engine with everything that it left
+        behind, and changes nothing else; with O(expect) only while the configuration is that
+        launch's.
+    type: str
+    choices: [switched, stopped]
+    default: switched
   restart:
     description: Whether the engine is stopped and started; without, only files are written.
     type: bool
@@ -146,6 +154,10 @@ touched:
   description: Whether the engine was stopped before the switch failed.
   type: bool
   returned: on failure
+foreign:
+  description: Whether nothing was done because the configuration is no longer that of O(expect).
+  type: bool
+  returned: always
 """
 
 from pathlib import Path
@@ -176,6 +188,7 @@ SPEC: dict[str, Any] = {
     "owned": {"type": "list", "elements": "path", "default": []},
     "launch": {"type": "str"},
     "expect": {"type": "str"},
+    "state": {"type": "str", "choices": ["switched", "stopped"], "default": "switched"},
     "restart": {"type": "bool", "default": True},
     "drain": {"type": "bool", "default": True},
     "enabled": {"type": "bool"},
@@ -206,7 +219,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec=SPEC,
-        required_one_of=[["release", "launch"]],
+        required_if=[("state", "switched", ("release", "launch"), True)],
         mutually_exclusive=[["release", "launch"], ["files", "launch"]],
         supports_check_mode=True,
     )
@@ -215,10 +228,12 @@ def main() -> None:
     node = _switch.Node(
         root, asked["unit"], asked["user"], asked["stop_timeout"], asked["memory_timeout"]
     )
+    if asked["state"] == "stopped":
+        module.exit_json(**stop(module, node, config))
     try:
         wanted, secret = wanted_of(asked, config)
     except _launches.LaunchRecordError as error:
-        module.fail_json(msg=str(error), touched=False)
+        module.fail_json(msg=str(error), touched=False, foreign=False)
     old = _release.linked(root, "current") or ""
     diffs = _switch.diff(_switch.different(wanted.files), secret)
     if old != wanted.release:
@@ -234,16 +249,20 @@ def main() -> None:
         "ended": [],
         "stopping_seconds": 0.0,
         "between_seconds": 0.0,
+        "foreign": False,
     }
     if module.check_mode:
         module.exit_json(**result)
     try:
         # One switch at a time, and none while a release is built or sealed.
         with _release.build_lock(root):
-            if asked["expect"] and _on_disk(config) != asked["expect"]:
-                raise _switch.SwitchError(
-                    f"the configuration on the node is no longer that of launch {asked['expect']}: "
-                    "somebody else has deployed meanwhile, and nothing was undone"
+            if foreign(asked, config):
+                module.fail_json(
+                    msg=f"the configuration on the node is no longer that of launch "
+                    f"{asked['expect']}: somebody else has deployed meanwhile, and nothing was "
+                    "undone",
+                    touched=False,
+                    foreign=True,
                 )
             report = _switch.switch(
                 node, wanted, config, restart=asked["restart"], drain=asked["drain"]
@@ -251,9 +270,9 @@ def main() -> None:
             if enable:
                 _switch.enable(node.unit, asked["enabled"])
     except _switch.SwitchError as error:
-        module.fail_json(msg=str(error), touched=error.touched)
+        module.fail_json(msg=str(error), touched=error.touched, foreign=False)
     except _release.ReleaseError as error:
-        module.fail_json(msg=str(error), touched=False)
+        module.fail_json(msg=str(error), touched=False, foreign=False)
     for warning in report.warnings:
         module.warn(warning)
     result["ended"] = report.ended
@@ -262,12 +281,41 @@ def main() -> None:
     module.exit_json(**result)
 
 
-def _on_disk(config: Path) -> str:
+def stop(module: AnsibleModule, node: _switch.Node, config: Path) -> dict[str, Any]:
+    """Stop the engine; returns the module's result."""
+    current = _release.linked(node.root, "current") or ""
+    result: dict[str, Any] = {
+        "changed": False,
+        "release": current,
+        "previous": current,
+        "ended": [],
+        "stopping_seconds": 0.0,
+        "between_seconds": 0.0,
+        "foreign": foreign(module.params, config),
+    }
+    if result["foreign"]:
+        return result
+    result["changed"] = _switch.running(node.unit)
+    if not module.check_mode:
+        try:
+            report = _switch.stop(node, drain=module.params["drain"])
+        except _switch.SwitchError as error:
+            module.fail_json(msg=str(error), touched=True, foreign=False)
+        result["changed"] |= bool(report.ended)
+        result["ended"] = report.ended
+        result["stopping_seconds"] = round(report.stopping, 3)
+    return result
+
+
+def foreign(asked: dict[str, Any], config: Path) -> bool:
+    """Whether the configuration on the node is another launch's than the expected one."""
+    if not asked["expect"]:
+        return False
     try:
         text = (config / _switch.ENVIRONMENT).read_text(encoding="utf-8")
     except OSError:
-        return ""
-    return _switch.launch_of(text)
+        return True
+    return bool(_switch.launch_of(text) != asked["expect"])
 
 
 if __name__ == "__main__":

@@ -78,7 +78,8 @@ class EngineAction(ActionBase):  # type: ignore[misc]
             with self._node() as node:
                 found = self.look(node, parameters, host)
         except (NodeError, SshSettingsError) as error:
-            found = {"failed": True, "msg": f"{host}: {error}"}
+            # Nobody could look: that says nothing about the engine.
+            found = {"failed": True, "no_verdict": True, "msg": f"{host}: {error}"}
         result.update(changed=False, **found)
         return {key: _clean(value, secrets) for key, value in result.items()}
 

@@ -44,6 +44,6 @@ def timeout_message(
         f"{host}: the engine is not ready after {elapsed:.0f} s; last phase: {phase}.\n"
         f"Evidence: {unit.name} is {unit.active} ({unit.sub}), main process {unit.main_pid}; "
         f"{waiting_for}.\n"
-        f"Remedy: it was left running. If it only needs longer, raise the timeout; "
-        f"`journalctl -u {unit.name} -f` on the node shows what it does."
+        f"Remedy: if it only needs longer, raise the timeout; `journalctl -u {unit.name}` on the "
+        "node shows what it did."
     )

@@ -177,6 +177,12 @@ def test_the_screen_never_says_that_something_serves_when_nothing_does(serving: 
     assert ("failed too: n1: dead too Cause: disk" in screen) is bool(serving)
 
 
+def test_the_screen_leaves_to_others_what_they_deployed() -> None:
+    outcome = {"serving": record(A, "r1"), "message": "no longer that of launch", "foreign": True}
+    screen = _lifecycle.failure_screen(FAILED, outcome)
+    assert "Serving now: what somebody else has deployed meanwhile; it was left alone." in screen
+
+
 @given(st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), max_size=300))
 def test_whatever_failed_the_screen_is_one_screen(lines: list[str]) -> None:
     failed = {**FAILED, "message": "\n".join(lines)}

@@ -25,6 +25,7 @@ unit=$(cat {config}/sglang.service 2>/dev/null)
 echo "$* | $launch | $unit | $(readlink {root}/current)" >> {log}
 case "$1" in
 is-enabled) echo enabled ;;
+show) echo active ;;
 {failing}) echo "no such luck" >&2; exit 1 ;;
 esac
 """
@@ -208,7 +209,22 @@ def test_what_somebody_else_deployed_meanwhile_is_not_undone(run_module: Any, pl
     found = run_module(engine_switch, {**common, "launch": OLD, "expect": NEW})
     assert found["failed"]
     assert "somebody else has deployed meanwhile" in found["msg"]
+    assert (found["touched"], found["foreign"]) == (False, True)
     assert place.calls == []
+    stop = {**common, "state": "stopped", "expect": NEW}
+    assert run_module(engine_switch, stop)["foreign"]
+    assert place.calls == []
+
+
+def test_stopping_stops_and_changes_no_file(run_module: Any, place: Place) -> None:
+    common = {key: place.arguments("", "")[key] for key in ("root", "config", "unit", "user")}
+    stop = {**common, "state": "stopped", "expect": OLD, "drain": False}
+    before = {path: path.stat().st_mtime_ns for path in place.config.iterdir()}
+    assert run_module(engine_switch, stop, check=True)["changed"]
+    assert [call[0] for call in place.calls] == [f"show {UNIT} --property=ActiveState --value"]
+    assert run_module(engine_switch, stop)["changed"]
+    assert place.calls[-1][0] == f"stop {UNIT}"
+    assert {path: path.stat().st_mtime_ns for path in place.config.iterdir()} == before
 
 
 def test_previous_names_what_passed_its_gate_not_what_failed(run_module: Any, place: Place) -> None:
