@@ -259,6 +259,12 @@ HOST = {
         "ai4d-iasc/trixie#81",
         "raise fs.nr_open; remove the drop-in that lowers LimitNOFILE of the engine's unit",
     ),
+    "stack_limit": Check(
+        "the loaders and kernel compilers of the engine run deep; NVIDIA's own containers ask for "
+        "64 MiB of stack",
+        "NVIDIA container documentation, --ulimit stack=67108864",
+        "remove the drop-in that lowers LimitSTACK of the engine's unit",
+    ),
     "swap": Check(
         "swapped memory of the scheduler stalls every token",
         "",

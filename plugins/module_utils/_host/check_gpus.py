@@ -234,6 +234,11 @@ def _xids(host: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("xid_fatal", UNKNOWN, f"the kernel's log cannot be read: {log['state']}")
         return
     for check, fatal in (("xid_fatal", True), ("xid", False)):
-        errors = [error for error in log["xids"] if (error["code"] in FATAL_XIDS) is fatal]
+        errors = [error for error in log["xids"] if _is_fatal(error) is fatal]
         lines = [f"Xid {e['code']} at {e['address']}: {e['text']}".rstrip(": ") for e in errors]
         yield found(check, lines[-6:], "none in this boot's log")
+
+
+def _is_fatal(error: Mapping[str, Any]) -> bool:
+    # Xid 154 also says that nothing is to be done any more.
+    return error["code"] in FATAL_XIDS and not error["text"].endswith("to 0x0 (None)")

@@ -16,6 +16,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._host.finding import 
 from ansible_collections.sm120.sglang.plugins.module_utils._host.limits import INFINITY
 
 GIB = 1 << 30
+_STACK = 64 << 20
 
 
 def check_host(host: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Finding]:
@@ -33,6 +34,7 @@ def check_host(host: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[F
     yield _shm(host["shm"], wanted["shm"])
     yield _memlock(host["limits"])
     yield _nofile(host["limits"], host["kernel"]["nr_open"], wanted["nofile"])
+    yield _stack(host["limits"])
     swap = host["swap"]
     used = f"{swap['used'] / GIB:.1f} of {swap['total'] / GIB:.1f} GiB in use"
     yield Finding("swap", FOUND if swap["used"] > GIB else OK, used if swap["total"] else "none")
@@ -104,6 +106,20 @@ def _nofile(limits: Mapping[str, Any], most: int | None, wanted: int) -> Finding
     place, value = have
     short = value != INFINITY and value < wanted
     return Finding("nofile", FOUND if short else OK, f"{place} may open {value} files")
+
+
+def _stack(limits: Mapping[str, Any]) -> Finding:
+    if limits["state"] != "ok":
+        return Finding("stack_limit", UNKNOWN, f"systemctl: {limits['state']}")
+    have = _of(limits, "stack")
+    if have is None:
+        return Finding("stack_limit", OK, "no unit yet; the role's own has 64 MiB")
+    place, value = have
+    if value == INFINITY:
+        return Finding("stack_limit", OK, f"{place} has no limit")
+    return Finding(
+        "stack_limit", FOUND if value < _STACK else OK, f"{place} has {value / (1 << 20):.0f} MiB"
+    )
 
 
 def _zfs(host: Mapping[str, Any]) -> Finding:

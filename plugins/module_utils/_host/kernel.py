@@ -53,12 +53,13 @@ def parse_xids(text: str) -> list[dict[str, Any]]:
 
     Returns:
         The last 50, oldest first: `address`, `code`, `text`. The same error of the same GPU is
-        listed once, at its first place.
+        listed once, at its first place with its last text.
     """
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for match in _XID.finditer(text):
         key = (match[1].lower(), int(match[2]))
-        found.setdefault(key, {"address": key[0], "code": key[1], "text": match[3][:160]})
+        # The last text: a recovery action (154) is taken back by the same code.
+        found[key] = {"address": key[0], "code": key[1], "text": match[3][:160]}
     return list(found.values())[-_XIDS_KEPT:]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -57,21 +58,21 @@ def read_smi(tools: Tools) -> dict[str, Any]:
         found = smi.parse_query(query.text)
     except smi.SmiError as error:
         return {**nothing, "problem": "unknown", "said": str(error)}
-    listed = tools.run(
-        "nvidia-smi",
-        "--query-gpu=uuid,compute_cap",
-        "--format=csv,noheader",
-        seconds=GPU_SECONDS,
-    )
+    asked = {"capabilities": ["--query-gpu=uuid,compute_cap", "--format=csv,noheader"]}
+    if len(found["gpus"]) > 1:
+        asked |= {"m": ["topo", "-m"], "r": ["topo", "-p2p", "r"], "w": ["topo", "-p2p", "w"]}
+    # At once: without persistence mode each call initialises every card first.
+    with ThreadPoolExecutor(len(asked)) as pool:
+        running = {
+            name: pool.submit(tools.run, "nvidia-smi", *words, seconds=GPU_SECONDS)
+            for name, words in asked.items()
+        }
+        outputs = {name: future.result() for name, future in running.items()}
+    listed = outputs.pop("capabilities")
     found = smi.with_capabilities(found, smi.parse_capabilities(listed.text))
-    matrices = {
-        name: tools.run("nvidia-smi", "topo", *words, seconds=GPU_SECONDS)
-        for name, words in (("m", ["-m"]), ("r", ["-p2p", "r"]), ("w", ["-p2p", "w"]))
-        if len(found["gpus"]) > 1
-    }
     answers = {
         name: {"state": _answer(output), "cells": smi.parse_matrix(output.text)}
-        for name, output in matrices.items()
+        for name, output in outputs.items()
     }
     empty = {"state": "ok", "cells": {}}
     return {

@@ -128,7 +128,7 @@ def test_a_real_machine_with_other_cards() -> None:
 
     idle = judged("idle")
     # A virtual machine without systemd and without a view of its bridges.
-    unseen = {"acs", "memlock", "nofile", "time_sync"}
+    unseen = {"acs", "memlock", "nofile", "stack_limit", "time_sync"}
     assert set(idle) == {"gpu_names", "gpu_capability"} | unseen
     assert {verdict["verdict"] for verdict in idle.values()} == {"warn"}
     assert idle["gpu_capability"]["read"] == "GPU 0, 1: capability 9.0; 12.0 wanted"

@@ -37,6 +37,7 @@ def test_the_roles_unit_has_the_limits_that_are_asked_for() -> None:
     found = limits.parse_unit_limits(f"LoadState=loaded\n{unit}")
     assert found["memlock"] == limits.INFINITY
     assert found["nofile"] >= 65536
+    assert found["stack"] == 64 << 20
 
 
 def test_swaps() -> None:
