@@ -12,6 +12,9 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.sm120.sglang.plugins.module_utils import _launch
 from ansible_collections.sm120.sglang.plugins.module_utils._pairing import check, memory
 
+# They place weights or KV otherwise than plain tensor parallelism does.
+_NOT_IN_THE_SUM = ("enable-dp-attention", "dp-size", "pp-size", "cpu-offload-gb")
+
 
 def _errors(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turn an unusable config or value into a message of the play, without a traceback."""
@@ -81,6 +84,9 @@ def memory_plan(node: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str,
     problem = next((entry["problem"] for entry in weights if entry["problem"]), "")
     if given.get("device") == "cpu" or not sizes:
         return _planned(memory.plan(None, fraction, 0, why="no GPU"))
+    if odd := [name for name in _NOT_IN_THE_SUM if str(given.get(name) or 0) not in {"0", "1"}]:
+        why = f"the sum does not cover {', '.join(odd)}"
+        return _planned(memory.plan(None, fraction, 0, why=why))
     if problem or not all(configs):
         why = f"the models' files are not all there ({problem or 'config.json'})"
         return _planned(memory.plan(None, fraction, 0, why=why))

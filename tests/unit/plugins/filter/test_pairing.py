@@ -61,6 +61,12 @@ def test_the_smallest_card_counts() -> None:
         ({"models": {}}, {}, "no GPU"),
         (NODE, {"arguments": {"device": "cpu"}}, "no GPU"),
         ({**NODE, "models": {}}, {}, "the models' files are not all there (not read)"),
+        (NODE, {"arguments": {"pp_size": 2, "dp-size": 1}}, "the sum does not cover pp-size"),
+        (
+            NODE,
+            {"arguments": {"enable-dp-attention": True}},
+            "the sum does not cover enable-dp-attention",
+        ),
         (NODE, {"configs": [CONFIG, {}]}, "the models' files are not all there (config.json)"),
     ],
 )
