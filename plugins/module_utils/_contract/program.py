@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A release as the audit walks through it: its files, classes and names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.values import Named
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.classes import Classes
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import (
+    PatchError,
+    SourceError,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import (
+    ClassRef,
+    Modules,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.scopes import (
+    assigned_value,
+    bound_names,
+    flat,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import Source
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+# The engine's speculative and model-runner code; what it hands a model to is followed anywhere.
+SCOPE = ("srt/speculative/", "srt/model_executor/")
+_MOST_IMPORTS = 20
+# Code elsewhere that is handed a runner is followed where it asks the runner for its model.
+_ASKS_RUNNER = re.compile(rb"(?:runner|worker)\w*\.model\b")
+
+
+class Reads(Protocol):
+    """The files of a release's ``sglang`` package, wherever they lie."""
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file, None where there is none."""
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Paths of the files whose path starts with ``prefix``."""
+
+
+class ContractError(PatchError):
+    """The audit cannot answer: no such class or algorithm, or a release of another shape."""
+
+
+@dataclass(frozen=True)
+class ClassMember:
+    """What a class body binds: a function, or a statement."""
+
+    owner: ClassRef
+    node: ast.stmt
+    certain: bool = True
+
+
+class Program:
+    """Look up files, classes and names, each once."""
+
+    def __init__(self, reads: Reads, modules: Modules | None = None) -> None:
+        self.reads = reads
+        self.modules = modules or Modules(reads.read)
+        self.classes = Classes(self.modules)
+        self._lines: dict[ast.ClassDef, tuple[list[ClassRef], str]] = {}
+        self._members: dict[ast.ClassDef, dict[str, list[ClassMember]]] = {}
+        self._globals: dict[str, dict[str, list[ast.stmt]]] = {}
+        self._asks: dict[str, bool] = {}
+
+    def source(self, module: str) -> Source | None:
+        """A module's file; None where it is not of the release or cannot be read."""
+        try:
+            return self.modules.module(module)
+        except SourceError:
+            return None
+
+    def in_scope(self, module: str) -> bool:
+        """Speculative or model-runner code."""
+        return module.replace(".", "/").removeprefix("sglang/").startswith(SCOPE)
+
+    def asks_runner(self, module: str) -> bool:
+        """Whether a file outside the scope may reach the model of a runner that it is handed."""
+        if module not in self._asks:
+            stem = "/".join(module.split(".")[1:])
+            data = self.reads.read(f"{stem}.py") or self.reads.read(f"{stem}/__init__.py") or b""
+            self._asks[module] = _ASKS_RUNNER.search(data) is not None
+        return self._asks[module]
+
+    def text(self, ref: ClassRef) -> bytes:
+        """The lines of a class."""
+        return lines_of(ref.source, ref.node)
+
+    def line(self, ref: ClassRef) -> list[ClassRef]:
+        """A class and its bases in Python's order."""
+        if ref.node not in self._lines:
+            self._lines[ref.node] = self.classes.line(ref)
+        return self._lines[ref.node][0]
+
+    def cut(self, ref: ClassRef) -> None:
+        """Leave the bases of a class alone: what is asked of it stands in the class itself."""
+        self._lines[ref.node] = ([ref], "")
+
+    def members(self, ref: ClassRef) -> dict[str, list[ClassMember]]:
+        """What a class itself binds, by name."""
+        if ref.node not in self._members:
+            table: dict[str, list[ClassMember]] = {}
+            for statement, certain in flat(ref.node.body):
+                names = set(bound_names(statement))
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    names.add(statement.target.id)
+                for name in names:
+                    table.setdefault(name, []).append(ClassMember(ref, statement, certain))
+            self._members[ref.node] = table
+        return self._members[ref.node]
+
+    def find(self, ref: ClassRef, name: str, after: ClassRef | None = None) -> ClassMember | None:
+        """A class member by name, along the bases; behind the class ``after`` where given."""
+        skipping = after is not None
+        for item in self.line(ref):
+            if skipping:
+                skipping = after is None or item.node is not after.node
+                continue
+            found = self.members(item).get(name)
+            if found:
+                return found[-1]
+        return None
+
+    def methods(self, ref: ClassRef) -> dict[str, ClassMember]:
+        """All functions that objects of a class answer to."""
+        found: dict[str, ClassMember] = {}
+        for item in reversed(self.line(ref)):
+            for name, members in self.members(item).items():
+                found.pop(name, None)
+                if isinstance(members[-1].node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    found[name] = members[-1]
+        return found
+
+    def global_statements(self, module: str, name: str) -> list[ast.stmt]:
+        """Statements at a module's top level that bind a name."""
+        if module not in self._globals:
+            table: dict[str, list[ast.stmt]] = {}
+            source = self.source(module)
+            for statement, _ in flat(source.tree.body) if source else ():
+                for bound in bound_names(statement):
+                    table.setdefault(bound, []).append(statement)
+            self._globals[module] = table
+        return self._globals[module].get(name, [])
+
+    def global_value(
+        self, module: str, name: str, stop: Callable[[str], bool] | None = None
+    ) -> tuple[str, ast.AST] | Named | None:
+        """What a name of a module stands for, imports followed: its module and the node.
+
+        Imports are followed up to a module that ``stop`` names.
+
+        The node is a function or class definition, the expression of an assignment, or an
+        ``ast.Module`` for a module of the release.
+        """
+        for _ in range(_MOST_IMPORTS):
+            statements = self.global_statements(module, name)
+            if not statements:
+                return self._starred(module, name, stop) or self._submodule(module, name)
+            statement = statements[-1]
+            if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+                return _defined(module, statement, name)
+            step = self.imported(module, statement, name)
+            if step is None:
+                return None
+            module, name = step
+            if not name:
+                source = self.source(module)
+                return (module, source.tree) if source else None
+            if stop is not None and stop(module):
+                return Named(module, name)
+        return None
+
+    def _starred(
+        self, module: str, name: str, stop: Callable[[str], bool] | None
+    ) -> tuple[str, ast.AST] | Named | None:
+        """A name that comes by ``from module import *``."""
+        source = self.source(module)
+        for statement in self.global_statements(module, "*") if name != "*" else ():
+            if source is None or not isinstance(statement, ast.ImportFrom):
+                continue
+            origin = self.modules.absolute(module, source, statement)
+            if origin.split(".")[0] == self.modules.package:
+                found = self.global_value(origin, name, stop)
+                if found is not None:
+                    return found
+        return None
+
+    def _submodule(self, module: str, name: str) -> tuple[str, ast.AST] | None:
+        source = self.source(f"{module}.{name}")
+        return (f"{module}.{name}", source.tree) if source else None
+
+    def imported(
+        self, module: str, statement: ast.Import | ast.ImportFrom, name: str
+    ) -> tuple[str, str] | None:
+        """Where an import statement takes a name from; the name is "" for a module itself.
+
+        None where it is not of the release.
+        """
+        for alias in statement.names:
+            if (alias.asname or alias.name.split(".", maxsplit=1)[0]) != name:
+                continue
+            if isinstance(statement, ast.Import):
+                target = alias.name if alias.asname else name
+                return (target, "") if target.split(".")[0] == self.modules.package else None
+            source = self.source(module)
+            if source is None:
+                return None
+            origin = self.modules.absolute(module, source, statement)
+            return (origin, alias.name) if origin.split(".")[0] == self.modules.package else None
+        return None
+
+
+def _defined(module: str, statement: ast.stmt, name: str) -> tuple[str, ast.AST] | None:
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return module, statement
+    value = assigned_value(statement, name)
+    return (module, value) if value is not None else None
+
+
+def lines_of(source: Source, node: ast.stmt) -> bytes:
+    """The lines of a definition, its decorators aside."""
+    last = (node.end_lineno or node.lineno) - 1
+    return source.data[source.starts[node.lineno - 1] : source.ends[last]]

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one walk through a release remembers: the state on the way, fields of objects, touches."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.algorithm import (
+    AlgorithmTable,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.program import Program
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.sites import (
+    Fact,
+    How,
+    Touch,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.values import (
+    ANY,
+    NOTHING,
+    Obj,
+    Value,
+    Values,
+    join,
+    marked,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import ClassRef
+
+# More conditions than these tell a person nothing.
+_SHOWN_CONDITIONS = 3
+
+
+@dataclass
+class Frame:
+    """The function that is being walked through.
+
+    Attributes:
+        module: dotted name of its module.
+        path: its file.
+        name: its name, ``Class.method``.
+        bound: the object whose method it is.
+        owner: the class that defines it.
+        returns: what it hands back so far.
+        outside: names that it imports from other packages.
+    """
+
+    module: str
+    path: str
+    name: str
+    bound: Value | None = None
+    owner: ClassRef | None = None
+    returns: set[Value] = field(default_factory=set)
+    outside: set[str] = field(default_factory=set)
+
+
+@dataclass
+class State:
+    """What holds at one point of a function.
+
+    Attributes:
+        names: local names.
+        facts: what is known of the target model here.
+        fresh: those of them that the last undecided condition on the way is about.
+        spec: the point is reached only because speculative decoding is on.
+        rescued: an AttributeError here is caught further out.
+        when: undecided conditions on the way.
+        ended: nothing comes behind this point.
+    """
+
+    names: dict[str, Values]
+    facts: frozenset[Fact] = frozenset()
+    fresh: frozenset[Fact] = frozenset()
+    spec: bool = False
+    rescued: bool = False
+    when: tuple[str, ...] = ()
+    ended: bool = False
+
+    def fork(self) -> State:
+        """A copy that goes its own way."""
+        return replace(self, names=dict(self.names))
+
+    def under(self, condition: str) -> None:
+        """Note an undecided condition that is not about the target model."""
+        self.fresh = frozenset()
+        if condition not in self.when:
+            self.when = (*self.when, condition)[-_SHOWN_CONDITIONS:]
+
+    def learn(self, facts: frozenset[Fact], spec: bool) -> None:
+        """Go on where a condition holds."""
+        self.facts |= facts
+        self.fresh |= facts
+        self.spec = self.spec or spec
+
+    def merge(self, other: State) -> None:
+        """Go on after two ways have met."""
+        if other.ended:
+            return
+        if self.ended:
+            self.names, self.facts, self.fresh = other.names, other.facts, other.fresh
+            self.spec, self.when, self.ended = other.spec, other.when, False
+            return
+        for name, values in other.names.items():
+            mine = self.names.get(name)
+            self.names[name] = values if mine is None or mine == values else join(mine, values)
+        self.facts &= other.facts
+        self.fresh = frozenset()
+        self.spec = self.spec and other.spec
+        self.when = tuple(item for item in self.when if item in other.when)
+
+
+@dataclass(eq=False)
+class Job:
+    """One way into a function; it is walked through again when what it has read changes."""
+
+    run: Callable[[], None] = lambda: None
+    touches: set[Touch] = field(default_factory=set)
+    doubts: dict[str, None] = field(default_factory=dict)
+    calls: dict[Job, None] = field(default_factory=dict)
+
+
+class Recorder:
+    """Fields, touches and doubts of a walk, and what depends on what.
+
+    Args:
+        program: the release.
+        table: its algorithms.
+        algorithm: the audited one.
+    """
+
+    def __init__(self, program: Program, table: AlgorithmTable, algorithm: str) -> None:
+        self.program = program
+        self.table = table
+        self.algorithm = algorithm
+        self.fields: dict[tuple[Obj, str], Values] = {}
+        self.objects: dict[Obj, None] = {}
+        self.start = self.current = Job()
+        self.grown = False
+        self._awaited: dict[tuple[Obj, str], None] = {}
+        self._readers: dict[object, dict[Job, None]] = {}
+        self._dirty: dict[Job, None] = {}
+
+    def reads(self, thing: object) -> None:
+        """The current job depends on something."""
+        self._readers.setdefault(thing, {})[self.current] = None
+
+    def changed(self, thing: object) -> None:
+        """Something has changed: the jobs that depend on it must run again."""
+        self.grown = True
+        self._dirty.update(self._readers.get(thing, {}))
+
+    def enqueue(self, job: Job) -> None:
+        """Run a job later."""
+        self._dirty[job] = None
+
+    def work(self) -> None:
+        """Run jobs until nothing changes any more."""
+        while self._dirty:
+            job = next(iter(self._dirty))
+            del self._dirty[job]
+            job.run()
+
+    def reached(self) -> list[Job]:
+        """The jobs that the way through the release ends up with; early ones may be left over."""
+        found: dict[Job, None] = {}
+        todo = [self.start]
+        while todo:
+            job = todo.pop()
+            if job not in found:
+                found[job] = None
+                todo += job.calls
+        return list(found)
+
+    def put(self, obj: Obj, name: str, values: Values, spec: bool) -> None:
+        """Remember that an object's field may hold values."""
+        old = self.fields.get((obj, name), NOTHING)
+        new = join(old, marked(values, spec and not obj.spec))
+        if new != old:
+            self.fields[obj, name] = new
+            self.changed((obj, name))
+
+    def take(self, obj: Obj, name: str) -> Values:
+        """What a field may hold; nothing yet where its assignment has not been walked through."""
+        self.reads((obj, name))
+        found = self.fields.get((obj, name))
+        if found is None:
+            self._awaited[obj, name] = None
+            return NOTHING
+        return found
+
+    def settle(self) -> bool:
+        """Give fields that nothing was seen to fill the value "anything"; False for none."""
+        open_fields = [key for key in self._awaited if key not in self.fields]
+        self._awaited.clear()
+        for key in open_fields:
+            self.fields[key] = ANY
+            self.changed(key)
+        return bool(open_fields)
+
+    def touch(
+        self,
+        frame: Frame,
+        state: State,
+        node: ast.AST,
+        member: str,
+        how: How,
+        *,
+        required: bool,
+        facts: frozenset[Fact] | None = None,
+    ) -> None:
+        """Remember a place that touches the target model."""
+        self.current.touches.add(
+            Touch(
+                at=f"{frame.path}:{getattr(node, 'lineno', 1)}",
+                function=frame.name,
+                member=member,
+                how=how,
+                required=required and not state.rescued,
+                facts=state.facts if facts is None else facts,
+                spec=state.spec,
+                when=state.when,
+            )
+        )
+
+    def doubt(self, frame: Frame, node: ast.AST, text: str) -> None:
+        """Remember something that could not be followed."""
+        self.current.doubts[f"{frame.path}:{getattr(node, 'lineno', 1)} {text}"] = None

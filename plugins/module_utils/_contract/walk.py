@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One walk through a release, from the place where the engine makes its workers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.algorithm import (
+    AlgorithmTable,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.program import (
+    SCOPE,
+    Program,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder import (
+    Frame,
+    Job,
+    State,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.relevance import Relevance
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.statements import Statements
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.values import (
+    ANY,
+    ANYTHING,
+    Func,
+    Model,
+    Obj,
+    Value,
+    Values,
+    join,
+)
+
+_CATCHERS = {"AttributeError", "Exception", "BaseException"}
+
+
+class Walk(Statements):
+    """One walk through a release for one algorithm."""
+
+    def __init__(self, program: Program, table: AlgorithmTable, algorithm: str) -> None:
+        super().__init__(program, table, algorithm)
+        self.closures: list[dict[str, Values]] = []
+        self.depth = 0
+        self.holding: set[Obj] = set()
+        self.home = ""
+        self.root: Obj | None = None
+        self.root_methods: Sequence[str] = ()
+        self.entries: set[str] = set()
+        self._results: dict[object, Values] = {}
+        self._jobs: dict[object, Job] = {}
+        self._assigned: dict[ast.ClassDef, frozenset[str]] = {}
+        self._closure_numbers = {}
+        self._open: dict[tuple[ast.ClassDef, str], bool] = {}
+        predicates = [name for name in program.members(table.ref) if not name.startswith("_")]
+        self.relevance = Relevance(program.reads.read, predicates)
+
+        self.relevance.add(path for prefix in SCOPE for path in program.reads.names(prefix))
+
+    def solve(self, root: Obj, methods: Sequence[str]) -> None:
+        """Walk until nothing new comes up.
+
+        Args:
+            root: the object that makes the workers.
+            methods: its methods that do so.
+        """
+        self.root, self.root_methods = root, methods
+        self.hold(root)
+        while True:
+            self.grown = False
+            for method in methods:
+                self.run_method(root, method)
+            self.work()
+            for obj in [obj for obj in self.objects if self.holds(obj)]:
+                for method in self.program.methods(obj.ref):
+                    if not method.startswith("_"):
+                        self.run_method(obj, method)
+            self.work()
+            if not self.grown and not self.settle():
+                return
+
+    def put(self, obj: Obj, name: str, values: Values, spec: bool) -> None:
+        """Remember that an object's field may hold values, and that it leads to the model."""
+        super().put(obj, name, values, spec)
+        if obj not in self.holding and any(self.holds(value) for value in values):
+            self.hold(obj)
+        if any(_is_model(value) for value in values) and self.relevance.alias(name):
+            self._open.clear()
+            self.changed("text")
+
+    def take(self, obj: Obj, name: str) -> Values:
+        """What a field may hold; anything, where what is not walked through stores to it."""
+        key = (obj.ref.node, name)
+        if key not in self._open:
+            paths = [item.source.path for item in self.program.line(obj.ref)]
+            self._open[key] = self.relevance.stored_elsewhere(paths, name)
+        found = super().take(obj, name)
+        return join(found, ANY) if self._open[key] else found
+
+    def run_method(self, obj: Obj, name: str) -> None:
+        """Walk through a method of an object as the engine may call it, with any arguments."""
+        member = self.program.find(obj.ref, name)
+        if member is None or not isinstance(member.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return
+        for value in self.bound(member.owner, member.node, obj):
+            if isinstance(value, Func) and value.bound is not None:
+                state = State({}, spec=obj.spec)
+                self.invoke(value, ANYTHING, state, Frame(member.owner.module, "", ""))
+
+
+def _is_model(value: Value) -> bool:
+    """The target model, or something that gives it when it is called."""
+    if isinstance(value, Func) and value.closure >= 0:
+        inside = ast.walk(value.node)
+        return any(isinstance(node, ast.Attribute) and node.attr == "model" for node in inside)
+    return isinstance(value, Model) and value.role == "target"
