@@ -30,7 +30,7 @@ cat "$folder/$name"
 """
 QUERY = "-q -x"
 CAPABILITY = "--query-gpu=uuid,compute_cap --format=csv,noheader"
-JOURNAL = "--dmesg --boot --no-pager --quiet"
+JOURNAL = "--dmesg --boot --no-pager --quiet --lines=50000"
 UNIT = (
     "show sglang.service "
     "--property=LoadState,MainPID,Environment,LimitMEMLOCK,LimitNOFILE,LimitSTACK"

@@ -17,6 +17,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._host.tools import (
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+), ?(.*)")
 _MODULE = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 _XIDS_KEPT = 50
+_LINES = 50_000  # some 6 MB; a link with errors fills logs without end
 
 
 def parse_arguments(text: str) -> dict[str, str]:
@@ -116,7 +117,8 @@ def read_log(tools: Tools) -> dict[str, Any]:
     Returns:
         `state` (`ok`, or why it could not be read) and `xids`.
     """
-    log = tools.run("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", seconds=30)
+    words = ("--dmesg", "--boot", "--no-pager", "--quiet", f"--lines={_LINES}")
+    log = tools.run("journalctl", *words, seconds=30)
     if log.state != "ok" or not log.text.strip():
         ring = tools.run("dmesg")
         log = ring if ring.state == "ok" else log

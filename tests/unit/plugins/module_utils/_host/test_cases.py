@@ -13,7 +13,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._host.catalogue impor
 from ansible_collections.sm120.sglang.plugins.module_utils._host.judge import Verdict, judge
 
 from tests.host.cases import CASES
-from tests.host.nodes import RECORDINGS
+from tests.host.nodes import JOURNAL, RECORDINGS
 from tests.unit.plugins.module_utils._host.wanted import FAIL_ON, WANTED
 
 
@@ -108,7 +108,7 @@ def test_without_root_what_cannot_be_read_is_no_failure(
     node = CASES["acs"].build()
     for name in [name for name in node.files if name.endswith("/config")]:
         node.files[name] = bytes(node.files[name])[:64]  # type: ignore[arg-type]
-    node.prints("journalctl", "--dmesg --boot --no-pager --quiet", "No journal files\n", 1)
+    node.prints("journalctl", JOURNAL, "No journal files\n", 1)
     node.write(tmp_path)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     verdicts = judge(read.read_host("sglang.service", [], str(tmp_path)), WANTED, FAIL_ON)
