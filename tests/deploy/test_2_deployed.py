@@ -42,15 +42,20 @@ def test_an_unknown_launch_argument_is_named_and_nothing_changes(deployed: Node)
         extra={"engine_arguments": {**LAB_ARGUMENTS, "no-such-flag": True, "nor-this": 1}}
     )
     assert outcome.code != 0
-    assert outcome.says("unknown: --no-such-flag --nor-this"), outcome.output
+    assert outcome.says("engine_arguments.no-such-flag: unknown"), outcome.output
+    assert outcome.says("engine_arguments.nor-this: unknown"), outcome.output
     assert deployed.engine() == before
     assert deployed.product() == product
 
 
-def test_a_value_that_the_release_refuses_is_named(deployed: Node) -> None:
+def test_a_value_that_was_accepted_by_hand_meets_the_installed_parser(deployed: Node) -> None:
     before = deployed.engine()
-    arguments = {**LAB_ARGUMENTS, "load-format": "floppy"}
-    outcome = deployed.deploy(extra={"engine_arguments": arguments})
+    extra = {
+        "engine_arguments": {**LAB_ARGUMENTS, "load-format": "floppy"},
+        "engine_launch_accept": ["load-format"],
+    }
+    outcome = deployed.deploy(extra=extra)
+    assert outcome.says("engine_arguments.load-format: bad choice: 'floppy'"), outcome.output
     assert outcome.code != 0
     assert outcome.says("argument --load-format: invalid choice: 'floppy'"), outcome.output
     assert deployed.engine() == before

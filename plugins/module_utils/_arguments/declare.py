@@ -14,13 +14,13 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.model impo
     Arity,
     Choice,
 )
-from ansible_collections.sm120.sglang.plugins.module_utils._arguments.values import (
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.scope import (
     Member,
     Opaque,
     Scope,
     Unresolved,
-    Values,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.values import Values
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import (
     ClassRef,
     External,
@@ -31,6 +31,7 @@ Options = Mapping[str, ast.expr]
 _FLAG_ACTIONS = ("store_true", "store_false", "store_const", "append_const", "count")
 _ENDING_ACTIONS = ("help", "version")
 _KINDS = {"str": "str", "int": "int", "float": "float", "json.loads": "json"}
+_MAX_HOPS = 20
 _NEGATABLE = "argparse.BooleanOptionalAction"
 # A help that begins with the word speaks of its own argument; one that has it later on may speak
 # of another ("replaces the deprecated --x").
@@ -57,13 +58,14 @@ class Behaviour:
     ends: bool = False
 
 
-def behaviour(values: Values, scope: Scope, action: ast.expr | None) -> Behaviour:
+def behaviour(values: Values, scope: Scope, action: ast.expr | None, hops: int = 0) -> Behaviour:
     """Read an action.
 
     Args:
         values: Values of the release.
         scope: Where the action is named.
         action: The expression: a word of argparse or a class; None for the plain one.
+        hops: Classes followed so far.
 
     Returns:
         Its behaviour.
@@ -86,12 +88,14 @@ def behaviour(values: Values, scope: Scope, action: ast.expr | None) -> Behaviou
         raise Unresolved(f"{scope.at(action)}: action {meaning.name} is not known here")
     if not isinstance(meaning, ClassRef):
         raise Unresolved(f"{scope.at(action)}: {meaning.reason}")
-    return _own_action(values, meaning)
+    if hops > _MAX_HOPS:
+        raise Unresolved(f"{meaning.at}: a class of too many bases")
+    return _own_action(values, meaning, hops + 1)
 
 
-def _own_action(values: Values, owner: ClassRef) -> Behaviour:
-    inside = Scope(owner.module, owner.source)
-    base = behaviour(values, inside, owner.node.bases[0]) if owner.node.bases else Behaviour()
+def _own_action(values: Values, owner: ClassRef, hops: int) -> Behaviour:
+    inside, bases = Scope(owner.module, owner.source), owner.node.bases
+    base = behaviour(values, inside, bases[0], hops) if bases else Behaviour()
     nargs = base.nargs
     for method in owner.node.body:
         if isinstance(method, ast.FunctionDef) and method.name == "__init__":
@@ -150,7 +154,7 @@ def declare(
     if does.negatable:
         flags += tuple(f"--no-{flag[2:]}" for flag in flags if flag.startswith("--"))
     choices, more = _choices(values, scope, options.get("choices"))
-    told = _words(values, scope, options.get("help"))
+    told = _constant_words(options.get("help"))
     by_help = _DEPRECATED.match(told)
     successor = _words(values, scope, options.get("new_flag"))
     if not successor and by_help:
@@ -215,5 +219,9 @@ def _words(values: Values, scope: Scope, node: ast.expr | None) -> str:
         found = values.value(scope, node)
         return found if isinstance(found, str) else ""
     except Unresolved:
-        parts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
-        return "".join(part for part in parts if isinstance(part, str))
+        return _constant_words(node)
+
+
+def _constant_words(node: ast.expr | None) -> str:
+    parts = [] if node is None else [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
+    return "".join(part for part in parts if isinstance(part, str))

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.declare import declare
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.model import Argument
-from ansible_collections.sm120.sglang.plugins.module_utils._arguments.values import (
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.scope import (
     Scope,
     Unresolved,
-    Values,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.values import Values
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import (
     ClassRef,
     External,
@@ -33,6 +33,7 @@ KNOWN_KEYS = frozenset(
     }
 )  # fmt: skip
 _ANNOTATED = ("typing.Annotated", "typing_extensions.Annotated")
+_MAX_HOPS = 20
 _SCALARS = ("str", "int", "float")
 
 
@@ -60,13 +61,13 @@ class FieldReader:
         """
         yield from self._by_name(owner).values()
 
-    def _by_name(self, owner: ClassRef) -> dict[str, Argument]:
+    def _by_name(self, owner: ClassRef, hops: int = 0) -> dict[str, Argument]:
         """Field to argument; as in a dataclass, a later declaration of a field replaces it."""
         found: dict[str, Argument] = {}
         for base in owner.node.bases:
             meaning = self.modules.resolve(owner.module, base)
-            if isinstance(meaning, ClassRef):
-                found |= self._by_name(meaning)
+            if isinstance(meaning, ClassRef) and hops < _MAX_HOPS:
+                found |= self._by_name(meaning, hops + 1)
         scope = Scope(owner.module, owner.source)
         for statement in owner.node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
@@ -96,7 +97,10 @@ class FieldReader:
     def _parts(self, scope: Scope, annotation: ast.expr) -> list[ast.expr]:
         """What stands in `A[...]`; empty for any other annotation."""
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            annotation = ast.parse(annotation.value, mode="eval").body
+            try:
+                annotation = ast.parse(annotation.value, mode="eval").body
+            except (SyntaxError, ValueError):
+                return []
         if not isinstance(annotation, ast.Subscript):
             return []
         meaning = self.modules.resolve(scope.module, annotation.value)

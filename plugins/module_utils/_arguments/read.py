@@ -21,13 +21,13 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.model impo
     Argument,
     ReleaseParser,
 )
-from ansible_collections.sm120.sglang.plugins.module_utils._arguments.values import (
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.scope import (
     Definition,
     Scope,
     Unresolved,
-    Values,
     with_known,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.values import Values
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import SourceError
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import (
     ClassRef,
@@ -71,7 +71,12 @@ def read_parser(tree: Reads, modules: Modules | None = None) -> ReleaseParser:
         raise ArgumentsError(
             f"there is no {SERVER_ARGS}", "name the package folder, wheel or checkout of a release"
         )
-    return _Reader(tree, modules, source).read()
+    try:
+        return _Reader(tree, modules, source).read()
+    except RecursionError as error:
+        raise ArgumentsError(
+            f"{SERVER_ARGS} is nested too deeply to be read", "no SGLang release has this shape"
+        ) from error
 
 
 class _Reader:
@@ -110,6 +115,8 @@ class _Reader:
 
     def _abbreviations(self) -> bool:
         """Whether the program's parser takes prefixes (argparse's `allow_abbrev`)."""
+        if b"allow_abbrev" not in self.source.data:
+            return True
         for node in ast.walk(self.source.tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ArgumentParser"):
                 for word in node.keywords:

@@ -5,67 +5,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.scope import (
+    Definition,
+    Member,
+    Opaque,
+    Pending,
+    Scope,
+    Unresolved,
+    with_known,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import SourceError
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import Modules
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.scopes import (
     bound_names,
     flat,
 )
-from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import Source
 
 _MAX_DEPTH = 40
+_MAX_STEPS = 200_000  # the newest release takes some 4 000; a hostile source would take for ever
 _GROWS = ("add", "append", "extend", "update")  # methods that only make a collection larger
 _COLLECT = ("list", "tuple", "set", "frozenset", "sorted")
-
-
-class Unresolved(Exception):  # noqa: N818 - a question's answer, not a failure
-    """The source alone does not tell this value; says why."""
-
-
-class Opaque:
-    """A value whose place in a collection is known, and not its content."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A member of an enumeration."""
-
-    name: str
-    value: Any
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Where an expression stands.
-
-    Attributes:
-        module: Dotted name of its module.
-        source: The module's source.
-        body: Statements of the function around it, none at the top level.
-        owner: The class around it.
-        known: Names with a known value, such as the variable of a loop.
-    """
-
-    module: str
-    source: Source
-    body: tuple[ast.stmt, ...] = ()
-    owner: ast.ClassDef | None = None
-    known: Mapping[str, Any] = field(default_factory=dict)
-
-    def at(self, node: ast.AST) -> str:
-        """File and line of a node."""
-        return self.source.at(node)
-
-
-@dataclass(frozen=True)
-class Definition:
-    """A class or function of the release, and the scope that it stands in."""
-
-    scope: Scope
-    node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Values:
@@ -84,6 +45,7 @@ class Values:
         self._tables: dict[int, dict[str, list[tuple[ast.stmt, bool]]]] = {}
         self._growths: dict[int, dict[str, list[tuple[ast.Call, bool]]]] = {}
         self._depth = 0
+        self._steps = 0
 
     def value(self, scope: Scope, node: ast.expr) -> Any:
         """The value of an expression.
@@ -94,8 +56,9 @@ class Values:
         Raises:
             Unresolved: The source alone does not tell.
         """
-        if self._depth > _MAX_DEPTH:
-            raise Unresolved(f"{scope.at(node)} is defined through itself")
+        self._steps += 1
+        if self._depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
+            raise Unresolved(f"{scope.at(node)} is nested too deeply, or defined through itself")
         self._depth += 1
         try:
             return self._value(scope, node)
@@ -148,7 +111,7 @@ class Values:
             if key is None:
                 result.update(self.value(scope, value))
             else:
-                result[self.value(scope, key)] = self._or_opaque(scope, value)
+                result[self.value(scope, key)] = Pending(scope, value)
         return result
 
     def _text(self, scope: Scope, node: ast.JoinedStr) -> str:
@@ -358,8 +321,10 @@ class Values:
 
     def _method(self, scope: Scope, called: ast.Attribute) -> Any:
         base = self.value(scope, called.value)
-        if isinstance(base, dict) and called.attr in ("keys", "values"):
-            return list(getattr(base, called.attr)())
+        if isinstance(base, dict) and called.attr == "keys":
+            return list(base)
+        if isinstance(base, dict) and called.attr == "values":
+            return [self._or_opaque(one.scope, one.node) for one in base.values()]
         if isinstance(base, str) and called.attr in ("lower", "upper", "strip"):
             return getattr(base, called.attr)()
         if isinstance(base, (list, set)) and called.attr == "copy":
@@ -387,8 +352,3 @@ class Values:
         except Unresolved as unresolved:
             self.doubts.append(str(unresolved))
             return []
-
-
-def with_known(scope: Scope, known: Mapping[str, Any]) -> Scope:
-    """The scope with further known names."""
-    return Scope(scope.module, scope.source, scope.body, scope.owner, {**scope.known, **known})

@@ -292,3 +292,28 @@ def test_a_parser_without_abbreviations_is_seen() -> None:
 def test_a_tree_that_is_no_release_is_refused(files: dict[str, str], cause: str) -> None:
     with pytest.raises(ArgumentsError, match=cause):
         read_parser(Memory(files))
+
+
+@pytest.mark.parametrize(
+    ("body", "above"),
+    [
+        ('parser.add_argument("--x", choices=A0)', "A0 = B0\nB0 = A0\n"),
+        ('parser.add_argument("--x", choices=' + "+".join(["A"] * 500) + ")", "A = ['a']\n"),
+        (
+            'parser.add_argument("--x", choices=L29)',
+            "L0 = ['a']\n" + "".join(f"L{n} = L{n - 1} + L{n - 1}\n" for n in range(1, 30)),
+        ),
+        ('parser.add_argument("--x", action=Own)', "class Own(Own):\n    pass\n"),
+        ('parser.add_argument("--x", choices=names())', "def names():\n    return names()\n"),
+    ],
+)
+def test_a_hostile_source_is_read_in_time_and_without_a_crash(body: str, above: str) -> None:
+    parser = read_parser(calls(body, above))
+    assert "--x" in parser.by_flag
+    assert parser.by_flag["--x"].choices is None
+
+
+def test_an_annotation_that_is_no_python_is_no_field() -> None:
+    parser = read_parser(fields('x: "A[int," = 1\ny: A[int, "help"] = 1'))
+    assert "--x" not in parser.by_flag
+    assert "--y" in parser.by_flag
