@@ -11,7 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-SPECIAL_TOKENS = ("<s>", "</s>", "<|media_pad|>", "<|media_start|>", "<|media_end|>")
+# The marks of thinking are one token each, as in Kimi's own tokenizer: 0.5.12 refuses to start with
+# a reasoning parser otherwise. The tiny model never says them.
+SPECIAL_TOKENS = (
+    "<s>",
+    "</s>",
+    "<|media_pad|>",
+    "<|media_start|>",
+    "<|media_end|>",
+    "<think>",
+    "</think>",
+)
 BOS_ID, EOS_ID, MEDIA_PAD_ID = 0, 1, 2
 VOCABULARY_SIZE = 1024
 """Rows of the embedding: a round number, a few of them unused."""
