@@ -32,6 +32,10 @@ MODEL = {"name": "kimi-lab", "revision": "1"}
             "/nowhere/manifest.json: No such file or directory",
         ),
         ({"engine_arguments": {"tp-size": 1, "tp_size": 2}}, "--tp-size: given twice"),
+        (
+            {"engine_allreduce": "nccl", "engine_torch_symm_mem": "on"},
+            "engine_torch_symm_mem is on and engine_allreduce is nccl",
+        ),
         ({"engine_context_length": 4096}, "4096 is longer than the target model's own 2048"),
         (
             {"engine_environment": {"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": 1}},
