@@ -11,6 +11,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.known impor
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder import Frame, State
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.values import (
     ANY,
+    NOTHING,
     Algorithm,
     Args,
     Cls,
@@ -138,6 +139,8 @@ class Calls(Known):
     ) -> Values:
         """What making an object gives; its ``__init__`` is walked through."""
         ref = target.ref
+        if args.pending:
+            return NOTHING
         if ref.node is self.table.ref.node:
             return ANY
         if frame.module == self.home:

@@ -199,6 +199,7 @@ class Expressions(Collections):
         return ANY if given is not None or not isinstance(node, ast.AnnAssign) else NOTHING
 
     def _field(self, obj: Obj, name: str, state: State, frame: Frame) -> Values:
+        self.reads((obj, name))
         member = self.program.find(obj.ref, name)
         if member is not None and isinstance(member.node, _FUNCTIONS):
             if decorators(member.node) & {"property", "cached_property"}:

@@ -105,6 +105,8 @@ class Functions(Expressions):
 
     def invoke(self, function: Func, args: Args, state: State, frame: Frame) -> Values:
         """What calling a function may give; its body is walked through once for each way in."""
+        if args.pending:
+            return NOTHING
         known = self._known(function, args)
         if known is not None:
             return known

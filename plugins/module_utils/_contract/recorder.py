@@ -189,13 +189,18 @@ class Recorder:
         return found
 
     def settle(self) -> bool:
-        """Give fields that nothing was seen to fill the value "anything"; False for none."""
-        open_fields = [key for key in self._awaited if key not in self.fields]
-        self._awaited.clear()
-        for key in open_fields:
-            self.fields[key] = ANY
-            self.changed(key)
-        return bool(open_fields)
+        """Give a field that nothing was seen to fill the value "anything"; False for none.
+
+        The one that was asked for first comes first: what fills the others may wait behind it.
+        """
+        while self._awaited:
+            key = next(iter(self._awaited))
+            del self._awaited[key]
+            if key not in self.fields:
+                self.fields[key] = ANY
+                self.changed(key)
+                return True
+        return False
 
     def touch(
         self,

@@ -177,6 +177,11 @@ class Args:
     keywords: tuple[tuple[str, Values], ...] = ()
     more: bool = False
 
+    @property
+    def pending(self) -> bool:
+        """One of them is not known to be anything yet: the call cannot have come about."""
+        return not all(self.given) or not all(values for _, values in self.keywords)
+
     def every(self) -> list[Value]:
         """All values that they may be."""
         parts = (*self.given, *(part for _, part in self.keywords))

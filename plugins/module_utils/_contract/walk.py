@@ -75,8 +75,13 @@ class Walk(Statements):
                     if not method.startswith("_"):
                         self.run_method(obj, method)
             self.work()
-            if not self.grown and not self.settle():
-                return
+            if self.grown:
+                continue
+            known = len(self.objects), len(self.holding)
+            while known == (len(self.objects), len(self.holding)):
+                if not self.settle():
+                    return
+                self.work()
 
     def put(self, obj: Obj, name: str, values: Values, spec: bool) -> None:
         """Remember that an object's field may hold values, and that it leads to the model."""
