@@ -79,13 +79,15 @@ def site_packages(tree: Path) -> Path:
 
 
 @contextlib.contextmanager
-def build_lock(root: Path) -> Iterator[None]:
-    """Let one builder work at a time on a node.
+def build_lock(root: Path, work: str = "building") -> Iterator[None]:
+    """Let one builder work at a time on a node, and one that switches.
 
-    A builder whose controller was killed goes on for a while; the next one waits for it.
+    A builder whose controller was killed goes on for a while; the next one waits for it. A switch
+    does not wait for a build: going back must not depend on it.
 
     Args:
         root: The product's folder.
+        work: `building` or `switching`; each has a lock of its own.
 
     Yields:
         Nothing.
@@ -95,7 +97,7 @@ def build_lock(root: Path) -> Iterator[None]:
     """
     if not root.is_dir():
         raise ReleaseError(f"{root}: no such folder; the role engine_release makes it")
-    with (root / ".lock").open("w") as guard:
+    with (root / (".lock" if work == "building" else f".lock-{work}")).open("w") as guard:
         deadline = time.monotonic() + LOCK_SECONDS
         while True:
             try:
@@ -104,8 +106,8 @@ def build_lock(root: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise ReleaseError(
-                        f"{root}: another deployment is building on this node; wait for it and "
-                        "run again"
+                        f"{root}: another deployment is {work} on this node; wait for it and run "
+                        "again"
                     ) from None
                 time.sleep(_LOCK_POLL_SECONDS)
         yield

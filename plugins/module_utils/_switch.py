@@ -55,14 +55,12 @@ class Node:
         root: The product's folder.
         unit: The engine's unit.
         user: The engine's user.
-        stop_seconds: Time that running requests get; systemd ends what is left then.
         memory_seconds: How long to wait for GPU memory.
     """
 
     root: Path
     unit: str
     user: str
-    stop_seconds: float
     memory_seconds: float = 60.0
 
 
@@ -210,6 +208,8 @@ def stop(node: Node, *, drain: bool) -> Report:
     report = Report()
     began = time.monotonic()
     _stop(node, report, drain=drain)
+    # The engine ends itself by SIGKILL when it has drained; that is no failure of the unit.
+    _systemctl("reset-failed", node.unit, check=False)
     report.stopping = time.monotonic() - began
     return report
 
@@ -283,7 +283,7 @@ def _stop(node: Node, report: Report, *, drain: bool) -> None:
         _systemctl("stop", "--no-block", node.unit, check=False)
         _systemctl("kill", "--signal=SIGKILL", node.unit, check=False)
     # systemd itself ends what is left after the unit's own TimeoutStopSec.
-    _systemctl("stop", node.unit, seconds=node.stop_seconds + _COMMAND_SECONDS, check=False)
+    _systemctl("stop", node.unit, seconds=None, check=False)
     left = processes.orphans(processes.read_processes(uid, releases), node.unit, uid)
     report.ended = [f"{entry.pid} ({entry.command})" for entry in left]
     stuck = processes.end([entry.pid for entry in left], _KILL_SECONDS) if left else []
@@ -353,7 +353,7 @@ def enable(unit: str, on: bool) -> None:
     _systemctl("enable" if on else "disable", unit)
 
 
-def _systemctl(*words: str, seconds: float = _COMMAND_SECONDS, check: bool = True) -> Any:
+def _systemctl(*words: str, seconds: float | None = _COMMAND_SECONDS, check: bool = True) -> Any:
     try:
         done = subprocess.run(
             ["systemctl", *words], capture_output=True, text=True, timeout=seconds, check=False

@@ -99,10 +99,6 @@ options:
   enabled:
     description: Whether the unit starts at boot; left as it is when not given.
     type: bool
-  stop_timeout:
-    description: Seconds that the unit gives running requests.
-    type: int
-    default: 120
   memory_timeout:
     description: Seconds to wait for the old engine's GPU memory.
     type: int
@@ -192,7 +188,6 @@ SPEC: dict[str, Any] = {
     "restart": {"type": "bool", "default": True},
     "drain": {"type": "bool", "default": True},
     "enabled": {"type": "bool"},
-    "stop_timeout": {"type": "int", "default": 120},
     "memory_timeout": {"type": "int", "default": 60},
 }
 
@@ -225,9 +220,7 @@ def main() -> None:
     )
     asked = module.params
     root, config = Path(asked["root"]), Path(asked["config"])
-    node = _switch.Node(
-        root, asked["unit"], asked["user"], asked["stop_timeout"], asked["memory_timeout"]
-    )
+    node = _switch.Node(root, asked["unit"], asked["user"], asked["memory_timeout"])
     if asked["state"] == "stopped":
         module.exit_json(**stop(module, node, config))
     try:
@@ -254,8 +247,7 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(**result)
     try:
-        # One switch at a time, and none while a release is built or sealed.
-        with _release.build_lock(root):
+        with _release.build_lock(root, "switching"):
             if foreign(asked, config):
                 module.fail_json(
                     msg=f"the configuration on the node is no longer that of launch "

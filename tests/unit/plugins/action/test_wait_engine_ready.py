@@ -87,6 +87,7 @@ def test_a_death_is_told_with_cause_and_remedy(
     assert message[2] == "Remedy: apply the patch"
     assert played.result["cause"]["signature"] == "remedy-1"
     assert played.result["ready"] is False
+    assert "no_verdict" not in played.result
 
 
 def test_progress_is_printed_while_it_goes_on(tmp_path: Path, node: PlayNode, server: Sshd) -> None:
@@ -166,6 +167,8 @@ def test_a_changed_host_key(tmp_path: Path, server: Sshd) -> None:
     assert played.status == 2
     assert "has CHANGED" in played.result["msg"]
     assert "ssh-keygen -R" in played.result["msg"]
+    # Nobody looked at the engine: that is no reason to replace it.
+    assert played.result["no_verdict"] is True
 
 
 def test_a_jump_host_of_the_inventory(tmp_path: Path, node: PlayNode, server: Sshd) -> None:

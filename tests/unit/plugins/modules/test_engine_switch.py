@@ -223,7 +223,7 @@ def test_stopping_stops_and_changes_no_file(run_module: Any, place: Place) -> No
     assert run_module(engine_switch, stop, check=True)["changed"]
     assert [call[0] for call in place.calls] == [f"show {UNIT} --property=ActiveState --value"]
     assert run_module(engine_switch, stop)["changed"]
-    assert place.calls[-1][0] == f"stop {UNIT}"
+    assert [call[0] for call in place.calls][-2:] == [f"stop {UNIT}", f"reset-failed {UNIT}"]
     assert {path: path.stat().st_mtime_ns for path in place.config.iterdir()} == before
 
 
@@ -261,7 +261,7 @@ def test_killed_at_any_step_a_new_launch_is_never_claimed_half_done(
     wanted, _secret = engine_switch.wanted_of(
         {**place.arguments(NEW, "r2"), "launch": None}, place.config
     )
-    node = _switch.Node(place.root, UNIT, pwd.getpwuid(os.geteuid()).pw_name, 1.0)
+    node = _switch.Node(place.root, UNIT, pwd.getpwuid(os.geteuid()).pw_name)
     with monkeypatch.context() as patched:
         for name in ("replace", "symlink_to", "mkdir", "unlink"):
             patched.setattr(Path, name, dying(name))
