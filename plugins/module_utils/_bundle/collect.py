@@ -137,7 +137,9 @@ def collect(wanted: Wanted, secrets: Iterable[str] = (), runner: Run = run) -> B
 def known_secrets(system: Path, pid: str) -> set[str]:
     """Secrets that the node itself keeps: credentials, environment files, the engine's process."""
     found: set[str] = set()
-    for path in sorted((system / _CONFIG).glob("*")):
+    config = system / _CONFIG
+    # An older launch may have had another key, and the journal still has its starts.
+    for path in sorted([*config.glob("*"), *config.glob("launches/*/*")]):
         text = _text(path)
         if path.name.startswith("secrets"):
             for match in _KEY_LINE.finditer(text):

@@ -39,7 +39,8 @@ BEARER = "bearer.value-123456"
 ENVIRON = "only-in-the-process-1"
 LINES = "only-in-a-log-line-77"
 GIVEN = "vaulted-value-of-site"
-PLANTED = (KEY, HF, PROXY, BEARER, ENVIRON, LINES, GIVEN)
+OLD = "key-of-an-older-launch"
+PLANTED = (KEY, HF, PROXY, BEARER, ENVIRON, LINES, GIVEN, OLD)
 
 
 def message(text: str, pid: int = 7) -> str:
@@ -59,6 +60,9 @@ def node(root: Path) -> Path:
     config = root / "etc/sglang"
     config.mkdir(parents=True)
     (config / "secrets.yaml").write_text(f"# ours\napi-key: {json.dumps(KEY)}\n")
+    older = config / "launches/0123456789abcdef"
+    older.mkdir(parents=True)
+    (older / "secrets.yaml").write_text(f"api-key: {json.dumps(OLD)}\n")
     (config / "engine.env").write_text(f'HF_TOKEN="{HF}"\nNCCL_DEBUG="INFO"\n')
     (root / "etc/os-release").write_text("ID=debian\n")
     group = root / "sys/fs/cgroup/system.slice/sglang.service"
@@ -80,6 +84,7 @@ JOURNAL = [
     message(f"GET /v1 Authorization: Bearer {BEARER}"),
     message(f"cloning https://user:{PROXY}@git.example.org/x"),
     message(f"login with token={LINES} failed"),
+    message(f"Invalid header {OLD}"),
     message(json.dumps({"api_key": KEY, "max_total_num_tokens": 4096})),
     message(base64.b64encode(KEY.encode()).decode()),
 ]
