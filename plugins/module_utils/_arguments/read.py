@@ -36,6 +36,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.scopes import (
     flat,
     inner_bodies,
+    own_expressions,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import Source
 
@@ -135,11 +136,15 @@ class _Reader:
         """Go through statements; returns the names that stand for the parser or a group of it."""
         for statement in statements:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                if _touches(statement, parsers):
+                    self._gap(scope, statement)
                 continue
             if isinstance(statement, ast.For):
                 self._loop(statement, scope, parsers, depth)
                 continue
             blocks = list(inner_bodies(statement))
+            if blocks and any(_touches(node, parsers) for node in own_expressions(statement)):
+                self._gap(scope, statement)
             for block in blocks:
                 guarded = conditional or not isinstance(statement, ast.With)
                 parsers = self._body(block, scope, parsers, guarded, depth)
@@ -187,9 +192,15 @@ class _Reader:
                 continue
             understood |= {id(n) for n in ast.walk(node.func)}
         for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id in parsers and id(node) not in understood:
-                self.gaps.append(f"{scope.at(statement)}: {ast.unparse(statement)[:70]}")
+            if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Store):
+                continue
+            if node.id in parsers and id(node) not in understood:
+                self._gap(scope, statement)
         return parsers | groups
+
+    def _gap(self, scope: Scope, statement: ast.stmt) -> None:
+        words = ast.unparse(statement).splitlines()[0][:70]
+        self.gaps.append(f"{scope.at(statement)}: the parser in '{words}'")
 
     def _on_parser(self, function: ast.expr, parsers: frozenset[str]) -> str | None:
         """The method's name where a call is one on the parser, or on a group made on the spot."""

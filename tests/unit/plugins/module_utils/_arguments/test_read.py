@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.model impo
     ReleaseParser,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.read import read_parser
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.plugins.module_utils._arguments.trees import Memory, calls, fields
 
@@ -170,6 +173,9 @@ def add_more(p):
         "for x in unknown():\n    parser.add_argument(x)",
         "add = parser.add_argument\nadd('--x')",
         "setattr(box, 'parser', parser)",
+        "def add(name):\n    parser.add_argument(name)\nadd('--x')",
+        "if elsewhere(parser):\n    pass",
+        "with elsewhere(parser) as box:\n    box.add_argument('--x')",
         'parser.add_argument("--x", **computed())',
     ],
 )
@@ -317,3 +323,58 @@ def test_an_annotation_that_is_no_python_is_no_field() -> None:
     parser = read_parser(fields('x: "A[int," = 1\ny: A[int, "help"] = 1'))
     assert "--x" not in parser.by_flag
     assert "--y" in parser.by_flag
+
+
+ABOVE = """
+NAMES = ["a", "b"]
+MORE = {"k": NAMES, "l": None}
+class Backend:
+    ONE = "one"
+    ALL = (ONE, "two")
+def listed():
+    return list(MORE.keys())
+"""
+OPTIONS = st.sampled_from(
+    [
+        "type=int", "type=float", 'nargs="+"', 'nargs="*", type=int', 'nargs="?"', "nargs=3",
+        'action="store_true"', 'action="append"', "action=argparse.BooleanOptionalAction",
+        "choices=NAMES", 'choices=[*NAMES, "c"]', "choices=Backend.ALL", "choices=listed()",
+        "required=True", 'help="some words"', "default=None",
+    ]
+)  # fmt: skip
+DECLARATION = st.tuples(st.sampled_from("xyzuvw"), OPTIONS, st.booleans(), st.integers(0, 4))
+
+
+def declaration(number: int, name: str, options: str, alias: bool, shape: int) -> str:
+    flag = f"--{name}-{number}"
+    words = f'"{flag}", "--{name}{name}-{number}"' if alias else f'"{flag}"'
+    call = f"add_argument({words}, {options})"
+    return [
+        f"parser.{call}",
+        f'parser.add_argument_group("g").{call}',
+        f"group = parser.add_argument_group('h')\ngroup.{call}",
+        f"if True:\n    parser.{call}",
+        f"for n in [1]:\n    parser.{call}",
+    ][shape]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(DECLARATION, min_size=1, max_size=8))
+def test_what_is_read_is_what_argparse_makes_of_it(
+    found: list[tuple[str, str, bool, int]],
+) -> None:
+    tree = calls("\n".join(declaration(n, *one) for n, one in enumerate(found)), ABOVE)
+    module: dict[str, Any] = {}
+    exec(tree.files["srt/server_args.py"], module)  # noqa: S102 - made here, a line further up
+    real = argparse.ArgumentParser()
+    module["ServerArgs"].add_cli_args(real)
+    parser = read_parser(tree)
+    assert parser.gaps == ()
+    assert len(parser.arguments) == len(real._actions)
+    for action in real._actions[1:]:
+        argument = parser.by_flag[action.option_strings[0]]
+        assert set(argument.flags) == set(action.option_strings)
+        assert (argument.nargs, argument.required) == (action.nargs, action.required)
+        assert argument.choices == (None if action.choices is None else tuple(action.choices))
+        if argument.nargs != 0:
+            assert argument.kind == getattr(action.type, "__name__", "str")
