@@ -20,14 +20,13 @@ CARDS = 8
 GIB_KIB = 1 << 20
 
 _PROGRAM = """#!/bin/sh
-PATH=/usr/bin:/bin
-name=$(printf '%s' "$*" | tr -c 'a-zA-Z0-9' '_')
-name=${{name:-none}}
-folder=$(dirname "$0")/../share/{tool}
-[ -f "$folder/$name" ] || {{ echo "{tool}: no recording of $*" >&2; exit 9; }}
-cat "$folder/$name"
-[ ! -f "$folder/$name.status" ] || exit "$(cat "$folder/$name.status")"
+folder=${{0%/*}}/../share/{tool}
+case "$*" in
+{cases}
+*) echo "{tool}: no recording of $*" >&2; exit 9 ;;
+esac
 """
+_CASE = """'{words}') /bin/cat "$folder/{name}"; exit {status} ;;"""
 QUERY = "-q -x"
 CAPABILITY = "--query-gpu=uuid,compute_cap --format=csv,noheader"
 JOURNAL = "--dmesg --boot --no-pager --quiet --lines=50000"
@@ -93,17 +92,16 @@ class Node:
     def write(self, root: Path) -> None:
         """Write the tree."""
         for tool, answers in self.programs.items():
+            folder = root / "usr/share" / tool
+            folder.mkdir(parents=True, exist_ok=True)
+            cases = []
+            for number, (words, (text, status)) in enumerate(answers.items()):
+                (folder / str(number)).write_text(text)
+                cases.append(_CASE.format(words=words, name=number, status=status))
             program = root / "usr/bin" / tool
             program.parent.mkdir(parents=True, exist_ok=True)
-            program.write_text(_PROGRAM.format(tool=tool))
+            program.write_text(_PROGRAM.format(tool=tool, cases="\n".join(cases)))
             program.chmod(0o755)
-            for words, (text, status) in answers.items():
-                name = re.sub(r"[^a-zA-Z0-9]", "_", words) or "none"
-                place = root / "usr/share" / tool / name
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(text)
-                if status:
-                    place.with_name(f"{place.name}.status").write_text(str(status))
         for name, content in self.files.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._host import kernel
 from ansible_collections.sm120.sglang.plugins.module_utils._host.tools import Tools
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host.nodes import RECORDINGS, Node
@@ -32,6 +32,7 @@ def test_arguments(text: str, found: dict[str, str]) -> None:
     assert kernel.parse_arguments(text) == found
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.text(max_size=200))
 def test_any_text_is_parsed(text: str) -> None:
     kernel.parse_arguments(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._host import limits
 from ansible_collections.sm120.sglang.plugins.module_utils._host.tools import Tools
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host.nodes import RECORDINGS
@@ -86,6 +86,7 @@ def test_shared_memory_of_this_machine() -> None:
     assert found["size"] >= found["free"] > 0
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.text(max_size=200))
 def test_any_text_is_parsed(text: str) -> None:
     limits.parse_mounts(text)

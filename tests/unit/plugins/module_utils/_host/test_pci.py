@@ -4,7 +4,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ansible_collections.sm120.sglang.plugins.module_utils._host import pci
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host.nodes import RECORDINGS, bridges, bus, config_space, good
@@ -39,6 +39,7 @@ def test_without_root_the_rest_is_not_seen() -> None:
     assert seen["complete"] is False
 
 
+@settings(deadline=None, max_examples=50)
 @given(
     st.sampled_from([0, 4, 5, 6]),
     st.integers(1, 6),
@@ -60,6 +61,7 @@ def test_fields_are_read_where_they_are(
     assert seen["acs"] == wanted
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.binary(max_size=600), st.booleans())
 def test_any_bytes_are_read_to_an_end(content: bytes, fill: bool) -> None:
     seen = pci.parse_config(content.ljust(4096, b"\xff") if fill else content)

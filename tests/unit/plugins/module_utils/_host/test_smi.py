@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._host import smi
 from ansible_collections.sm120.sglang.plugins.module_utils._host.tools import Output
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host.nodes import RECORDINGS
@@ -99,6 +99,7 @@ def test_what_is_no_answer_is_refused(text: str, error: str) -> None:
         smi.parse_query(text)
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.text(st.characters(exclude_categories=["C"]), max_size=40))
 def test_a_process_may_have_any_name(name: str) -> None:
     text = recorded("derived/query-535.xml").replace("[Insufficient Permissions]", name)
@@ -106,6 +107,7 @@ def test_a_process_may_have_any_name(name: str) -> None:
     assert process["pid"] == 4711
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.text(max_size=300))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     for wrapped in (text, f"<nvidia_smi_log>{text}</nvidia_smi_log>"):

@@ -49,7 +49,7 @@ def test_a_tool_that_hangs_is_left(tmp_path: Path) -> None:
 def test_what_a_hanging_tool_started_goes_with_it(tmp_path: Path) -> None:
     # The grandchild keeps the pipes open.
     program(tmp_path, "tool", f"/bin/sleep 60 & echo $! > {tmp_path}/pid; wait")
-    assert Tools(tmp_path).run("tool", seconds=0.5).state == "timeout"
+    assert Tools(tmp_path).run("tool", seconds=2).state == "timeout"
     pid = int((tmp_path / "pid").read_text())
     state = read_text(Path(f"/proc/{pid}/stat"))
     assert not state or state.rpartition(")")[2].split()[0] == "Z"
