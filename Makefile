@@ -99,6 +99,14 @@ test-releases-all: venv ## The same on every release since 0.5.5.post3
 argument-history: venv ## Write anew when each server argument came and went, from every release
 	PYTHONPATH=collections:. python scripts/argument_history.py
 
+.PHONY: releases-doc
+releases-doc: venv ## Make the table of docs/releases.md from all published releases
+	$(PY) scripts/releases_doc.py
+
+.PHONY: bench
+bench: venv ## How long it takes to judge a release, and how much memory
+	$(PY) benchmarks/release_report.py
+
 .PHONY: test-package
 test-package: venv ## Build the collection, install it into an empty path, use it from there
 	scripts/test_package.sh

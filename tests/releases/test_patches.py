@@ -13,6 +13,7 @@ import pytest
 import yaml
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.manifest import sha256
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.run import Request, Result, run
+from ansible_collections.sm120.sglang.plugins.plugin_utils import _sglang_wheels
 from packaging.version import Version
 
 from tests.releases import wheels
@@ -155,7 +156,7 @@ def test_upgrade_over_a_patched_0_5_9(release: Path, tmp_path: Path) -> None:
 @pytest.mark.releases_all
 def test_newest_release_on_the_index(tmp_path: Path) -> None:
     """A release that this project has not seen yet is patched right, or refused."""
-    version = wheels.newest()
+    version = _sglang_wheels.published()[0]
     package = wheels.unpack(version, tmp_path)
     result = patch(package, on_conflict="skip")
     assert {outcome.state for outcome in result.outcomes} <= {"upstream", "obsolete", "conflict"}

@@ -214,6 +214,8 @@ def test_code_that_travels_uses_the_standard_library_alone() -> None:
                 names = [node.module or ""]
             for name in names:
                 standard = name.partition(".")[0] in sys.stdlib_module_names
+                # A command for the controller, where Ansible brings PyYAML; no module imports it.
+                standard |= (path.name, name) == ("release_report.py", "yaml")
                 assert standard or name.startswith(own), f"{path}: {name}"
 
 
