@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The unit tests run a real sshd of their own. Install its program where it is missing, without
-# starting or enabling the system's SSH service.
+# The unit tests run a real sshd of their own, and sign a package repository of their own with gpg.
+# Install the programs where they are missing, without starting or enabling the system's SSH service.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
-if command -v sshd >/dev/null; then
+if command -v sshd >/dev/null && command -v gpg >/dev/null && command -v dpkg-deb >/dev/null; then
   exit 0
 fi
 if [ "$(id -u)" = 0 ]; then
@@ -13,7 +13,7 @@ elif sudo -n true 2>/dev/null; then
   sudo=sudo
 fi
 if [ "${LAB_INSTALL_PACKAGES:-1}" != 1 ] || [ -z "${sudo+set}" ]; then
-  echo "the tests need sshd. Run: sudo apt-get install openssh-server" >&2
+  echo "the tests need sshd and gpg. Run: sudo apt-get install openssh-server gpg" >&2
   exit 1
 fi
 policy=/usr/sbin/policy-rc.d
@@ -24,5 +24,5 @@ if [ ! -e "$policy" ]; then
   trap '$sudo rm -f "$policy"' EXIT
 fi
 $sudo apt-get update -qq
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y openssh-server >/dev/null
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y openssh-server gpg >/dev/null
 $sudo systemctl disable --quiet ssh.service ssh.socket 2>/dev/null || true

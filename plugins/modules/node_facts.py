@@ -77,6 +77,12 @@ options:
       - Another one than V(/) is a recorded system, whose own tools are run instead of the node's.
     type: path
     default: /
+  cuda:
+    description:
+      - What to read of NVIDIA's driver and toolkit, C(keyring) the path of the repository's
+        keyring. Nothing is read when empty.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: The same in check mode.
@@ -140,6 +146,12 @@ host:
   description: Cards, driver, PCIe, kernel, limits, loader; empty unless asked for.
   type: dict
   returned: always
+cuda:
+  description:
+    - Driver packages and their locks, running kernel module, library, Secure Boot, repositories,
+      toolkits; empty unless asked for.
+  type: dict
+  returned: always
 """
 
 from pathlib import Path
@@ -148,7 +160,12 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _failures, _launches, _verified
 from ansible_collections.sm120.sglang.plugins.module_utils._host.read import read_host
-from ansible_collections.sm120.sglang.plugins.module_utils._node import deployment, service, system
+from ansible_collections.sm120.sglang.plugins.module_utils._node import (
+    cuda,
+    deployment,
+    service,
+    system,
+)
 
 
 def read(asked: dict[str, Any]) -> dict[str, Any]:
@@ -177,6 +194,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
         "host": read_host(asked["unit"], asked["disks"], asked["host_root"])
         if asked["host"]
         else {},
+        "cuda": cuda.read_cuda(asked["cuda"]) if asked["cuda"] else {},
     }
 
 
@@ -200,6 +218,7 @@ def main() -> None:
             "commands": strings,
             "host": {"type": "bool", "default": False},
             "host_root": {"type": "path", "default": "/"},
+            "cuda": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
