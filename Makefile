@@ -130,7 +130,7 @@ test-deploy: test-lab-state ## Break deployments on a real node: bad input, inte
 	$(TEST_ENV) pytest -q -x tests/deploy -m lab
 
 .PHONY: test-molecule
-test-molecule: test-lab-state ## Molecule scenarios on lab nodes (SCENARIO=NAME for one)
+test-molecule: test-lab-state test-packages ## Molecule scenarios on lab nodes (SCENARIO=NAME for one)
 	$(TEST_ENV) molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all)
 
 .PHONY: test
