@@ -99,7 +99,7 @@ def refusals(node: Mapping[str, Any], wanted: Mapping[str, Any], aim: Target) ->
     """Why the driver may not be changed now, one sentence each, with its remedy."""
     cuda, found = node["cuda"], []
     have = installed_version(cuda["packages"], node["system"]["os"]["id"])
-    if (cuda["library"] or cuda["module"]["version"]) and not cuda["packages"]["driver"]:
+    if (cuda["library"] or cuda["module"]["version"]) and not have:
         seen = cuda["library"] or cuda["module"]["version"]
         return [
             (

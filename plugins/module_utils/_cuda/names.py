@@ -43,7 +43,6 @@ FAMILY = (
     "libnvcuvid1",
     "libnvoptix1",
     "libnvsdm*",
-    "libxnvctrl*",
     "libegl-nvidia*",
     "libgl*-nvidia*",
     "libglx-nvidia*",
@@ -52,7 +51,7 @@ FAMILY = (
 )
 FAMILY_PATTERN = re.compile(
     r"nvidia-|libnvidia-|cuda-drivers|libcuda1$|libcudadebugger1$|libnvcuvid1$|libnvoptix1$|"
-    r"libnvsdm|libxnvctrl|libegl-nvidia|libgl.*-nvidia|libglx-nvidia|firmware-nvidia-|"
+    r"libnvsdm|libegl-nvidia|libgl.*-nvidia|libglx-nvidia|firmware-nvidia-|"
     r"xserver-xorg-video-nvidia"
 )
 _VERSION = re.compile(r"(?:\d+:)?((\d{3})\.\d{2,3}(?:\.\d{2})?)(?:-.*)?")

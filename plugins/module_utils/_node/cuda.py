@@ -17,7 +17,13 @@ from ansible_collections.sm120.sglang.plugins.module_utils._cuda import names, o
 _SECURE_BOOT = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _MOK_LIST = "MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
 _DKMS_KEYS = ("var/lib/shim-signed/mok/MOK.der", "var/lib/dkms/mok.pub")
-_LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
+_LIBRARIES = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "usr/lib",
+    "usr/local/nvidia/lib64",
+)
 _DPKG_FORMAT = "-f=${db:Status-Abbrev}\\t${Package}\\t${Version}\\n"
 
 
@@ -131,11 +137,10 @@ def read_module(root: Path) -> dict[str, Any]:
 def read_library(root: Path) -> str:
     """Version of the userspace library that programs load, empty without one."""
     for folder in _LIBRARIES:
-        link = root / folder / "libnvidia-ml.so.1"
-        if link.is_symlink():
-            found = re.fullmatch(r"libnvidia-ml\.so\.(\d{3}\..+)", link.readlink().name)
-            if found:
-                return found[1]
+        place = (root / folder / "libnvidia-ml.so.1").resolve()
+        found = re.fullmatch(r"libnvidia-ml\.so\.(\d{3}\..+)", place.name)
+        if found:
+            return found[1]
     return ""
 
 

@@ -221,6 +221,9 @@ def test_a_driver_of_the_runfile_is_left_alone() -> None:
     (problem,) = decide.plan(there, wish())["problems"]
     assert "575.57.08 was installed without apt" in problem
     assert "cuda_stack_driver: present" in problem
+    # A package that only looks like the driver's changes nothing.
+    there["cuda"]["packages"]["driver"] = {"nvidia-settings": "510.47.03-0ubuntu4"}
+    assert decide.plan(there, wish())["problems"] == [problem]
 
 
 def test_a_driver_that_is_not_ours_is_only_looked_at() -> None:

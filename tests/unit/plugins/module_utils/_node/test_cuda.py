@@ -12,7 +12,7 @@ RECORDINGS = Path(__file__).parents[4] / "recordings/cuda"
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("open", {"version": "580.95.05", "open": True}),
+        ("open", {"version": "580.159.04", "open": True}),
         ("proprietary", {"version": "535.54.03", "open": False}),
     ],
 )
@@ -46,6 +46,12 @@ def test_packages_with_locks_and_half_done_ones() -> None:
     assert found["broken"] == ["nvidia-modprobe", "openssh-server"]
     assert found["pinning"] == ["nvidia-driver-pinning-590"]
     assert found["toolkits"] == {"cuda-toolkit-13-0": "13.0.2-1"}
+
+
+def test_a_client_library_is_no_driver() -> None:
+    found = cuda.parse_packages((RECORDINGS / "dpkg-without-driver.txt").read_text())
+    assert found["driver"] == {}
+    assert found["toolkits"] == {"cuda-nvcc-13-0": "13.0.88-1"}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +101,7 @@ def test_module_library_and_links_are_read(tmp_path: Path) -> None:
     (tmp_path / "var/lib/dpkg/updates/0000").write_text("")
     found = cuda.read_cuda({"keyring": "/k"}, tmp_path)
     assert found["module"] == {
-        "version": "580.95.05",
+        "version": "580.159.04",
         "open": True,
         "loaded": True,
         "nouveau": True,
