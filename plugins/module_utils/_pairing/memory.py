@@ -37,8 +37,8 @@ class Assumptions:
     """What no file says, in MiB, with where each is from.
 
     Attributes:
-        driver: Driver and CUDA context; the pools of a real engine (0.5.12.post1 on one H200, see
-            docs/models.md) leave 1.5 GiB of the card's memory.
+        driver: Driver and CUDA context. A context on one H200 leaves 142629 of 143771 MiB, and the
+            pools of a real engine there (0.5.12.post1, see docs/models.md) leave another 0.4 GiB.
         constant, per_prefill_token, per_graph, per_rank: SGLang's own reserve for activations and
             graphs (0.5.12.post1 server_args.py:1541-1552, the same in 0.5.9 to 0.5.14).
         floor: Its least on cards above 60 GiB (:1573).

@@ -150,6 +150,13 @@ def test_what_stands_around_the_engine() -> None:
     assert around.gpus[1]["watts"] is None
 
 
+def test_what_a_real_card_says() -> None:
+    """Recorded on one NVIDIA H200, driver 580.159.04, with the probe's own query."""
+    around = parse_around(AROUND.partition("0, 72000")[0] + "0, 0, 143771, 0, 33, 102.52\n")
+    (card,) = around.gpus
+    assert (card["memory_mib"], card["celsius"], card["watts"]) == (143771.0, 33.0, 102.52)
+
+
 @pytest.mark.parametrize("text", ["", "x\n--part--\n", "1\n--part--\n\n--part--\n\n--part--\n{\n"])
 def test_a_bare_node_has_nothing_around(text: str) -> None:
     around = parse_around(text)
