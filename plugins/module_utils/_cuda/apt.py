@@ -44,6 +44,16 @@ _CAUSES = (
         "the disk is full: free space in /var/cache/apt and /usr",
     ),
     (
+        (
+            r"Bad return status for module build|dkms autoinstall on|"
+            r"error processing package (?:nvidia-dkms|nvidia-kernel)\S*"
+        ),
+        (
+            "DKMS could not build the kernel module: read /var/lib/dkms/nvidia/*/build/make.log; "
+            "most often the running kernel is newer than the driver knows, or its headers miss"
+        ),
+    ),
+    (
         r"Could not get lock|Unable to (?:acquire|lock)|dpkg frontend lock",
         "apt is busy with something else",
     ),

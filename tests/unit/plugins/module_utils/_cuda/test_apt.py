@@ -99,6 +99,13 @@ def test_announced_sizes_are_read() -> None:
         ("E: Could not get lock /var/lib/dpkg/lock-frontend.", "apt is busy"),
         ("E: Unable to correct problems, you have held broken packages.", "do not fit together"),
         ("E: Conflicting values set for option Signed-By regarding source x", "configured twice"),
+        (
+            (
+                "Error! Bad return status for module build on kernel: 7.1.8 (x86_64)\n"
+                "dpkg: error processing package nvidia-kernel-open-dkms (--configure):"
+            ),
+            "make.log",
+        ),
         ("something else\n", "apt failed (something else)"),
     ],
 )
