@@ -25,6 +25,7 @@ venv=.venv-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 scripts/venv.sh "$venv" "$python"
 export PATH="$PWD/$venv/bin:$PATH"
 ansible --version | sed -n 1p
-scripts/test_unit.sh
+# The searches for counterexamples ran on the first Python and do not touch ansible-core.
+scripts/test_unit.sh -m "not hypothesis"
 ansible-playbook --syntax-check deploy.yml >/dev/null
 scripts/test_package.sh
