@@ -49,6 +49,8 @@ ls -d {root}/current/venv/lib/python3.*/site-packages/sglang-*.dist-info 2>/dev/
 echo {mark}
 cat {root}/current/patches.json 2>/dev/null
 echo {mark}
+ps -eo args= | grep -c '^sglang::scheduler'
+echo {mark}
 command -v nvidia-smi >/dev/null && timeout 4 nvidia-smi \
   --query-gpu=index,memory.used,memory.total,utilization.gpu,temperature.gpu,power.draw \
   --format=csv,noheader,nounits
@@ -57,13 +59,17 @@ command -v nvidia-smi >/dev/null && timeout 4 nvidia-smi \
 
 @dataclass(frozen=True)
 class Around:
-    """What stands around the engine: node clock (s), release, SGLang version, patches, cards."""
+    """What stands around the engine; `now` is the node's clock in seconds.
+
+    `schedulers` counts scheduler processes, None where that is not known.
+    """
 
     now: float = 0.0
     release: str = ""
     version: str = ""
     patches: tuple[str, ...] = ()
     gpus: tuple[dict[str, float | None], ...] = ()
+    schedulers: int | None = None
 
 
 @dataclass
@@ -82,7 +88,7 @@ class Found:
 def parse_around(text: str) -> Around:
     """Read the output of the script; a part that is missing or odd is left empty."""
     parts = [part.strip() for part in text.split(_MARK)]
-    parts += [""] * (5 - len(parts))
+    parts += [""] * (6 - len(parts))
     packages = [name.rsplit("/", 1)[-1] for name in parts[2].split()]
     versions = [name.removeprefix("sglang-").removesuffix(".dist-info") for name in packages]
     return Around(
@@ -90,7 +96,8 @@ def parse_around(text: str) -> Around:
         release=parts[1].rsplit("/", 1)[-1],
         version=versions[0] if versions else "",
         patches=_patches(parts[3]),
-        gpus=tuple(_gpu(line) for line in parts[4].splitlines() if line.count(",") == 5),
+        gpus=tuple(_gpu(line) for line in parts[5].splitlines() if line.count(",") == 5),
+        schedulers=int(parts[4]) if parts[4].isdigit() else None,
     )
 
 
@@ -171,6 +178,7 @@ class ProbeRun:
         for line in lines:
             tracker.feed(line)
         load = read_load(asked, lines)
+        place = around.result()
         state = decide(
             unit,
             asked,
@@ -179,8 +187,8 @@ class ProbeRun:
             progress=str(tracker.current) if lines else "",
             cause=cause,
             wanted=self._wanted,
+            schedulers=place.schedulers,
         )
-        place = around.result()
         return Found(
             state,
             unit,

@@ -99,6 +99,7 @@ def decide(
     progress: str = "",
     cause: str = "",
     wanted: KnownAnswer | None = None,
+    schedulers: int | None = None,
 ) -> State:
     """Name the state.
 
@@ -115,6 +116,7 @@ def decide(
         progress: How far a start is, in words.
         cause: Why it died, where it did.
         wanted: The answer that the completion should have.
+        schedulers: How many scheduler processes run, None where it is not known.
     """
     if unit is None or unit.load_state not in ("", "loaded", "masked"):
         return State(NOT_DEPLOYED, "systemd has no such unit on this node")
@@ -127,7 +129,18 @@ def decide(
         return State(STARTING, progress or "the port is still closed; nothing in the journal yet")
     if info.status == 0:
         return State(HUNG, f"its port is open and /model_info does not answer: {info.error}")
-    return _answering(asked, load, served=served, wanted=wanted)
+    return _unless_gone(_answering(asked, load, served=served, wanted=wanted), schedulers)
+
+
+def _unless_gone(state: State, schedulers: int | None) -> State:
+    """A hang without a scheduler is a death that nobody noticed (kill -9, seen with 0.5.9)."""
+    if state.name != HUNG or schedulers != 0:
+        return state
+    return State(
+        CRASHED,
+        "its scheduler is gone and the HTTP server still answers: restart it; `journalctl -k` "
+        "tells whether the kernel killed it",
+    )
 
 
 def _not_running(unit: UnitState, cause: str) -> State:

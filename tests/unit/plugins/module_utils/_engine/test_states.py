@@ -127,6 +127,16 @@ def test_the_scheduler_does_not_answer_either(confirm: Answer) -> None:
     assert "/server_info hangs" in found.why
 
 
+def test_a_scheduler_that_was_killed_is_no_hang() -> None:
+    """Seen with 0.5.9: after kill -9 of the scheduler the HTTP server answers on."""
+    asked = Asked(INFO, SILENT, SILENT, SILENT)
+    gone = decide(unit(), asked, Load(), served=True, schedulers=0)
+    assert gone.name == "crashed"
+    assert "its scheduler is gone" in gone.why
+    assert decide(unit(), asked, Load(), served=True, schedulers=1).name == "hung"
+    assert decide(unit(), FINE, Load(), served=True, schedulers=0).name == "ready"
+
+
 def test_even_the_http_server_hangs() -> None:
     assert decide(unit(), Asked(SILENT), Load(), served=True).name == "hung"
 
