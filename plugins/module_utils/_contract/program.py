@@ -69,13 +69,16 @@ class Program:
         self._members: dict[ast.ClassDef, dict[str, list[ClassMember]]] = {}
         self._globals: dict[str, dict[str, list[ast.stmt]]] = {}
         self._asks: dict[str, bool] = {}
+        self._sources: dict[str, Source | None] = {}
 
     def source(self, module: str) -> Source | None:
         """A module's file; None where it is not of the release or cannot be read."""
-        try:
-            return self.modules.module(module)
-        except SourceError:
-            return None
+        if module not in self._sources:
+            try:
+                self._sources[module] = self.modules.module(module)
+            except SourceError:
+                self._sources[module] = None
+        return self._sources[module]
 
     def in_scope(self, module: str) -> bool:
         """Speculative or model-runner code."""

@@ -83,7 +83,7 @@ class Statements(Calls):
         for way in ways:
             here = state.fork()
             if undecided and not way.facts:
-                here.under(_shown(node.test, way.outcome))
+                here.under(self._shown(node.test, way.outcome))
             here.learn(way.facts, way.spec)
             self.run(bodies[way.outcome], here, frame)
             open_ended[way.outcome] = open_ended.get(way.outcome, False) or not here.ended
@@ -99,6 +99,16 @@ class Statements(Calls):
         ended.spec = state.spec or not arrives
         state.names, state.facts, state.fresh = ended.names, ended.facts, ended.fresh
         state.when, state.ended, state.spec = ended.when, ended.ended, ended.spec
+
+    def _shown(self, test: ast.expr, outcome: bool) -> str:
+        """A condition in one short line."""
+        text = self._texts.get(test)
+        if text is None:
+            text = ast.unparse(test)
+            text = self._texts[test] = text if len(text) <= 100 else f"{text[:97]}..."
+        return text if outcome else f"not ({text})"
+
+    _texts: dict[ast.expr, str]
 
     def _run_raise(self, node: ast.Raise, state: State, frame: Frame) -> None:
         """An error because the model lacks something makes it required."""
@@ -333,9 +343,3 @@ def _suppresses(node: ast.expr) -> bool:
     if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("suppress"):
         return False
     return any(ast.unparse(item).rsplit(".", 1)[-1] in _CATCHERS for item in node.args)
-
-
-def _shown(test: ast.expr, outcome: bool) -> str:
-    text = ast.unparse(test)
-    text = text if len(text) <= 100 else f"{text[:97]}..."
-    return text if outcome else f"not ({text})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import ClassRef
@@ -54,6 +54,15 @@ class Obj:
     site: str
     maker: Obj | None
     spec: bool
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Keep the hash: objects are looked up far more often than made."""
+        made = hash((id(self.ref.node), self.site, self.maker, self.spec))
+        object.__setattr__(self, "_hash", made)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def depth(self) -> int:
@@ -198,7 +207,10 @@ _DEEPEST = 3
 
 def join(*parts: Iterable[Value]) -> Values:
     """All alternatives; too many become "anything", but what the audit is after stays."""
-    result = frozenset(value for part in parts for value in part)
+    if len(parts) == 1 and isinstance(parts[0], frozenset):
+        result: Values = parts[0]
+    else:
+        result = NOTHING.union(*parts)
     if len(result) > _LIMIT:
         kept = {value for value in result if isinstance(value, (Model, Obj, Part))}
         return frozenset({*list(kept)[:_LIMIT], Unknown()})

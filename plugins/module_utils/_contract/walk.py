@@ -50,6 +50,7 @@ class Walk(Statements):
         self._jobs: dict[object, Job] = {}
         self._assigned: dict[ast.ClassDef, frozenset[str]] = {}
         self._closure_numbers = {}
+        self._texts: dict[ast.expr, str] = {}
         self._open: dict[tuple[ast.ClassDef, str], bool] = {}
         predicates = [name for name in program.members(table.ref) if not name.startswith("_")]
         self.relevance = Relevance(program.reads.read, predicates)
