@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Say what an SGLang release needs, has, lacks and refuses, from its files alone.
 
