@@ -47,18 +47,11 @@ def described(versions: Sequence[str], cache: Path) -> list[dict[str, Any]]:
     return found
 
 
-def cells(descriptions: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """The page's table: the overview without the counts, which every report has."""
-    found = overview(descriptions)
-    left_out = found[0].index("wrappers ok")
-    return [line[:left_out] + line[left_out + 1 :] for line in found]
-
-
 def with_table(page: str, descriptions: Sequence[dict[str, Any]]) -> str:
     """The page with its table made anew."""
     before, _, rest = page.partition(TABLE)
     _, _, after = rest.partition(END)
-    return f"{before}{TABLE}\n\n{markdown_table(cells(descriptions))}\n\n{END}{after}"
+    return f"{before}{TABLE}\n\n{markdown_table(overview(descriptions))}\n\n{END}{after}"
 
 
 def main(arguments: Sequence[str]) -> int:

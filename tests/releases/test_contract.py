@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._contract import (
@@ -25,11 +24,11 @@ from ansible_collections.sm120.sglang.plugins.module_utils._tree import Tree, op
 from packaging.version import Version
 
 from tests.releases import wheels
+from tests.releases.test_patches import release_parameters
 
 KIMI = "KimiK25ForConditionalGeneration"
 KIMI_VL = "KimiVLForConditionalGeneration"
 LAYERS, EMBED = "set_eagle3_layers_to_capture", "get_embed_and_head"
-FEW = ("0.5.9", wheels.ALL[-1])
 SOURCES = re.compile(r"sglang/.*\.py\Z")
 
 
@@ -48,16 +47,10 @@ def audited(version: str, algorithm: str, architecture: str = ALL) -> Audit:
     return audit(opened(version), algorithm, architecture, modules=parsed(version))
 
 
-def release_parameters() -> list[Any]:
-    few = [pytest.mark.releases]
-    every = [pytest.mark.releases, pytest.mark.releases_all]
-    return [pytest.param(name, marks=few if name in FEW else every, id=name) for name in wheels.ALL]
-
-
-@pytest.fixture(scope="module", params=release_parameters())
+@pytest.fixture(scope="module", params=release_parameters(wheels.FEW_AUDITED))
 def release(request: pytest.FixtureRequest) -> Iterator[str]:
     yield str(request.param)
-    if request.param not in FEW:  # a syntax tree is large
+    if request.param not in wheels.FEW_AUDITED:  # a syntax tree is large
         for cache in (opened, parsed, audited):
             cache.cache_clear()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,11 @@ KIMI, SIZES, WORLD = (entry["id"] for entry in CATALOGUE)
 HAS_KIMI, KIMI_NATIVE, COPES = Version("0.5.9"), Version("0.5.10"), Version("0.5.14")
 
 
-def release_parameters() -> list[Any]:
+def release_parameters(usual: Sequence[str] = wheels.FEW) -> list[Any]:
     few = [pytest.mark.releases]
     every = [pytest.mark.releases, pytest.mark.releases_all]
     return [
-        pytest.param(name, marks=few if name in wheels.FEW else every, id=name)
-        for name in wheels.ALL
+        pytest.param(name, marks=few if name in usual else every, id=name) for name in wheels.ALL
     ]
 
 

@@ -212,13 +212,20 @@ def audit(
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Syntax trees are many small objects that stay: looking for garbage among them is slow."""
+    """Syntax trees are many small objects that stay: looking for garbage among them is slow.
+
+    Freezing and thawing them takes them for old without a look; else the first collection behind
+    the audit would go through all of them.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

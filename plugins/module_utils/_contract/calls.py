@@ -57,8 +57,11 @@ class Calls(Known):
         else:
             targets = self.value(node.func, state, frame)
         args = self.arguments(node, state, frame)
+        if targets is ANY and not found:
+            self._hand_over(node, args, state, frame)
+            return ANY
         found += [self._reach(target, node, args, state, frame) for target in targets]
-        return join(*found)
+        return found[0] if len(found) == 1 else join(*found)
 
     def _reach(
         self, target: Value, node: ast.Call, args: Args, state: State, frame: Frame
@@ -165,7 +168,9 @@ class Calls(Known):
 
     def _enter(self, ref: ClassRef) -> None:
         """The engine makes objects of a class itself: its file belongs to the scope."""
-        self.entries.add(ref.module)
+        if ref.module not in self.entries:
+            self.entries.add(ref.module)
+            self._names.clear()
         if self.relevance.add([item.source.path for item in self.program.line(ref)]):
             self.changed("text")
 
@@ -175,9 +180,11 @@ class Calls(Known):
             maker = maker.maker
         place = f"{frame.path}:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
         obj = Obj(ref, place, maker, state.spec)
-        if obj not in self.objects:
-            self.objects[obj] = None
+        known = self.objects.get(obj)
+        if known is None:
+            self.objects[obj] = known = obj
             self.grown = True
+        obj = known
         if frame.module == self.home and not obj.spec:
             self.hold(obj)
         return obj

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.algorithm import OFF
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder import (
@@ -16,6 +16,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder im
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.sites import Fact
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.values import (
+    ANY,
     Algorithm,
     Cls,
     Const,
@@ -37,13 +38,16 @@ _MOST_WAYS = 8
 _PROTOCOLS = {"Protocol", "typing.Protocol", "typing_extensions.Protocol"}
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """One way behind a condition: its outcome, and when it is open."""
 
     outcome: bool
     facts: frozenset[Fact] = _NO_FACTS
     spec: bool = False
+
+
+# Nothing is known of a condition; never changed.
+_BOTH = [Way(True), Way(False)]
 
 
 def possible(facts: Iterable[Fact]) -> bool:
@@ -52,9 +56,11 @@ def possible(facts: Iterable[Fact]) -> bool:
     return all(known[name] == present for name, present in facts)
 
 
-def simpler(ways: Iterable[Way]) -> list[Way]:
+def simpler(ways: list[Way]) -> list[Way]:
     """Each way once; too many are told apart by their outcome alone."""
     found: dict[tuple[bool, frozenset[Fact]], bool] = {}
+    if len(ways) == 1:
+        return ways
     for way in ways:
         key = (way.outcome, way.facts)
         found[key] = found.get(key, True) and way.spec
@@ -76,10 +82,14 @@ class Conditions(Recorder):
 
     def ways(self, node: ast.expr, state: State, frame: Frame) -> list[Way]:
         """The ways that are open behind a condition."""
+        return self.still_open(self._ways(node, state, frame), state)
+
+    def still_open(self, ways: list[Way], state: State) -> list[Way]:
+        """The ways that go with what is known of the model."""
+        if ways is _BOTH:
+            return _BOTH
         return [
-            way
-            for way in simpler(self._ways(node, state, frame))
-            if not way.facts or possible([*state.facts, *way.facts])
+            way for way in simpler(ways) if not way.facts or possible([*state.facts, *way.facts])
         ]
 
     def _ways(self, node: ast.expr, state: State, frame: Frame) -> list[Way]:
@@ -112,19 +122,24 @@ class Conditions(Recorder):
         for operand in node.values:
             further: list[Way] = []
             for way in going:
-                here = state.fork()
-                here.learn(way.facts, way.spec)
+                here = state
+                if way.facts or way.spec:
+                    here = state.fork()
+                    here.learn(way.facts, way.spec)
                 for found in self._ways(operand, here, frame):
                     facts = way.facts | found.facts
-                    if not possible([*state.facts, *facts]):
+                    if facts and not possible([*state.facts, *facts]):
                         continue
                     step = Way(found.outcome, facts, way.spec or found.spec)
                     (done if found.outcome is stops else further).append(step)
-                state.names.update(here.names)
+                if here is not state:
+                    state.names.update(here.names)
             going = simpler(further)
         return [*done, *going]
 
     def _truthy(self, values: Values) -> list[Way]:
+        if values is ANY:
+            return _BOTH
         found: list[Way] = []
         for value in values:
             if isinstance(value, Const):
@@ -147,10 +162,12 @@ class Conditions(Recorder):
         if len(node.ops) > 1:
             for operand in (node.left, *node.comparators):
                 self.value(operand, state, frame)
-            return [Way(True), Way(False)]
+            return _BOTH
         left_values = self.value(node.left, state, frame)
         right_values = self.value(right, state, frame)
         same = isinstance(operator, (ast.Is, ast.Eq))
+        if left_values is ANY and not _marked(right_values):
+            return _BOTH
         if same or isinstance(operator, (ast.IsNot, ast.NotEq)):
             if right_values == frozenset({Const(None)}):
                 found = [way for value in left_values for way in _is_none(value)]
@@ -161,7 +178,7 @@ class Conditions(Recorder):
             found = self._contained(left_values, right_values)
             wanted = isinstance(operator, ast.In)
             return [Way(way.outcome is wanted, way.facts, way.spec) for way in found]
-        return [Way(True), Way(False)]
+        return _BOTH
 
     def _equal(self, left: Values, right: Values) -> list[Way]:
         return [way for a in left for b in right for way in self._same(a, b)]
@@ -253,6 +270,13 @@ class Conditions(Recorder):
             return []
         names = {name for item in line for name in self.program.members(item)}
         return sorted(name for name in names if not name.startswith("__"))
+
+
+def _marked(values: Values) -> bool:
+    """One of them is there only because of speculation; or none is there yet."""
+    return not values or any(
+        isinstance(v, Algorithm) or (isinstance(v, (Unknown, Const)) and v.spec) for v in values
+    )
 
 
 def _is_none(value: Value) -> list[Way]:

@@ -68,6 +68,7 @@ def find_demands(program: Program, algorithm: str) -> Demands:
     found = {obj.ref.node: obj.ref for obj in made if isinstance(obj, Obj) and obj.spec}
     workers = tuple(sorted(found.values(), key=lambda ref: ref.at))
     jobs = walk.reached()
+    walk.close()
     doubts = sorted({doubt for job in jobs for doubt in job.doubts})
     if not workers:
         doubts.insert(0, f"the worker that {name} uses could not be told from {engine.at}")

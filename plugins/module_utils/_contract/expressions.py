@@ -6,10 +6,14 @@ from __future__ import annotations
 import ast
 import re
 from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.algorithm import OFF
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.collections import Collections
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.conditions import Way
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.program import decorators
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder import Frame, State
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.sites import Fact
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.values import (
@@ -20,12 +24,15 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.values impo
     Cls,
     Const,
     Func,
+    Many,
     Model,
     Module,
     Named,
     Obj,
     Parent,
     Part,
+    Row,
+    Table,
     Unknown,
     Value,
     Values,
@@ -42,6 +49,7 @@ PLATFORM = {
 # A name that may be assigned, by itself or among others; more of them do no harm.
 _ASSIGNED = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]+)?(?:=(?!=)|,|\))")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_PROPERTIES = {"property", "cached_property"}
 
 
 class Expressions(Collections):
@@ -60,33 +68,56 @@ class Expressions(Collections):
 
     def value(self, node: ast.expr, state: State, frame: Frame) -> Values:
         """What an expression may stand for."""
-        if isinstance(node, ast.Constant):
-            kept = node.value is None or isinstance(node.value, (bool, int, str))
-            return frozenset({Const(node.value)}) if kept else ANY
-        if isinstance(node, ast.Name):
-            return self.name(node.id, state, frame)
-        if isinstance(node, ast.Attribute):
-            base = self.value(node.value, state, frame)
-            return self.attribute(node, base, node.attr, state, frame)
-        if isinstance(node, ast.Call):
-            return self.call(node, state, frame)
-        method = getattr(self, f"_value_{type(node).__name__.lower()}", None)
-        if method is not None:
-            found: Values = method(node, state, frame)
-            return found
+        kind = type(node)
+        method = self._kinds.get(kind)
+        if method is None:
+            name = kind.__name__.lower()
+            method = self._kinds[kind] = getattr(self, f"_value_{name}", self._parts)
+        return method(node, state, frame)
+
+    _kinds: dict[type[ast.expr], Callable[[Any, State, Frame], Values]]
+
+    def _parts(self, node: ast.expr, state: State, frame: Frame) -> Values:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.value(child, state, frame)
         return ANY
 
-    def name(self, name: str, state: State, frame: Frame) -> Values:
-        """What a name stands for."""
-        if name in state.names:
-            return state.names[name]
-        return self.global_name(frame.module, name)
+    def _value_constant(self, node: ast.Constant, state: State, frame: Frame) -> Values:
+        del state, frame
+        found = self._constants.get(node)
+        if found is None:
+            kept = node.value is None or isinstance(node.value, (bool, int, str))
+            found = self._constants[node] = frozenset({Const(node.value)}) if kept else ANY
+        return found
+
+    _constants: dict[ast.Constant, Values]
+
+    def _value_name(self, node: ast.Name, state: State, frame: Frame) -> Values:
+        found = state.names.get(node.id)
+        return self.global_name(frame.module, node.id) if found is None else found
+
+    def _value_attribute(self, node: ast.Attribute, state: State, frame: Frame) -> Values:
+        base = self.value(node.value, state, frame)
+        return self.attribute(node, base, node.attr, state, frame)
+
+    def _value_call(self, node: ast.Call, state: State, frame: Frame) -> Values:
+        return self.call(node, state, frame)
 
     def global_name(self, module: str, name: str) -> Values:
         """What a name of a module stands for."""
+        key = (module, name)
+        known = self._names.get(key)
+        if known is None:
+            known = self._look_up(module, name)
+            if not any(_depends(value) for value in known):
+                self._names[key] = known
+        return known
+
+    # What does not depend on the way to it; forgotten where the scope grows.
+    _names: dict[tuple[str, str], Values]
+
+    def _look_up(self, module: str, name: str) -> Values:
         found = self.program.global_value(module, name, self.is_foreign)
         if found is None:
             return ANY
@@ -138,6 +169,11 @@ class Expressions(Collections):
         self, node: ast.AST, base: Values, name: str, state: State, frame: Frame
     ) -> Values:
         """What values have under a name; reading it off the target model is a touch."""
+        if base is ANY:
+            return ANY
+        if len(base) == 1:
+            (value,) = base
+            return self._attribute(node, value, name, state, frame)
         return join(*(self._attribute(node, value, name, state, frame) for value in base))
 
     def _attribute(
@@ -188,7 +224,7 @@ class Expressions(Collections):
         if member is None:
             return ANY
         if isinstance(member.node, _FUNCTIONS):
-            bound = value if "classmethod" in decorators(member.node) else None
+            bound = value if "classmethod" in self.decorators(member.node) else None
             return frozenset({Func(member.owner.module, member.node, bound, member.owner)})
         return self._default(member.owner, member.node)
 
@@ -202,7 +238,7 @@ class Expressions(Collections):
         self.reads((obj, name))
         member = self.program.find(obj.ref, name)
         if member is not None and isinstance(member.node, _FUNCTIONS):
-            if decorators(member.node) & {"property", "cached_property"}:
+            if self.decorators(member.node) & _PROPERTIES:
                 getter = Func(member.owner.module, member.node, obj, member.owner)
                 return self.invoke(getter, Args(), state, frame)
             return self.bound(member.owner, member.node, obj)
@@ -219,12 +255,32 @@ class Expressions(Collections):
         """A function of a class, with the object that it is asked of."""
         if not isinstance(node, _FUNCTIONS):
             return ANY
-        marks = decorators(node)
+        key = (node, bound, owner.node)
+        found = self._methods.get(key)
+        if found is None:
+            found = self._methods[key] = self._method(owner, node, bound)
+        return found
+
+    _methods: dict[tuple[ast.AST, Value, ast.ClassDef], Values]
+
+    def _method(
+        self, owner: ClassRef, node: ast.FunctionDef | ast.AsyncFunctionDef, bound: Value
+    ) -> Values:
+        marks = self.decorators(node)
         if "staticmethod" in marks:
             return frozenset({Func(owner.module, node, None, owner)})
         if "classmethod" in marks:
             bound = Cls(bound.ref) if isinstance(bound, Obj) else bound
         return frozenset({Func(owner.module, node, bound, owner)})
+
+    def decorators(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+        """Names of a function's decorators, without their modules and arguments."""
+        found = self._marks.get(node)
+        if found is None:
+            found = self._marks[node] = decorators(node)
+        return found
+
+    _marks: dict[ast.AST, set[str]]
 
     def loads_model(self, ref: ClassRef) -> bool:
         """Whether objects of a class load a model into ``self.model``: model runners."""
@@ -249,13 +305,13 @@ class Expressions(Collections):
         found: list[Value] = []
         here = state.fork()
         for operand in node.values[:-1]:
-            values = marked(self.value(operand, here, frame), here.spec)
+            values, ways = self.both(operand, here, frame)
             found += [
                 value
-                for value in values
+                for value in marked(values, here.spec)
                 if any(way.outcome is stops for way in self._truthy(frozenset({value})))
             ]
-            passing = [w for w in self.ways(operand, here, frame) if w.outcome is not stops]
+            passing = [way for way in ways if way.outcome is not stops]
             if not passing:
                 return join(found)
             facts = {way.facts for way in passing}
@@ -264,14 +320,24 @@ class Expressions(Collections):
         last = self.value(node.values[-1], here, frame)
         return join(found, marked(last, here.spec and not state.spec))
 
+    def both(self, node: ast.expr, state: State, frame: Frame) -> tuple[Values, list[Way]]:
+        """What an expression may stand for, and the ways that are open behind it."""
+        if isinstance(node, ast.Compare):
+            ways = self.ways(node, state, frame)
+            return _as_constants(ways), ways
+        values = self.value(node, state, frame)
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            return values, self.still_open(self._truthy(values), state)
+        return values, self.ways(node, state, frame)
+
     def _value_unaryop(self, node: ast.UnaryOp, state: State, frame: Frame) -> Values:
         if isinstance(node.op, ast.Not):
-            return _constants(self, node, state, frame)
+            return _as_constants(self.ways(node, state, frame))
         self.value(node.operand, state, frame)
         return ANY
 
     def _value_compare(self, node: ast.Compare, state: State, frame: Frame) -> Values:
-        return _constants(self, node, state, frame)
+        return _as_constants(self.ways(node, state, frame))
 
     def _value_ifexp(self, node: ast.IfExp, state: State, frame: Frame) -> Values:
         found: list[Values] = []
@@ -312,22 +378,17 @@ class Expressions(Collections):
     _closure_numbers: dict[tuple[int, Value | None], int]
 
 
-def _constants(walk: Expressions, node: ast.expr, state: State, frame: Frame) -> Values:
+def _as_constants(ways: Iterable[Way]) -> Values:
     """A condition as a value."""
-    return frozenset(Const(way.outcome, way.spec) for way in walk.ways(node, state, frame))
+    return frozenset(Const(way.outcome, way.spec) for way in ways)
 
 
 def _class_of(value: Value) -> ClassRef | None:
     return value.ref if isinstance(value, (Obj, Cls)) else None
 
 
-def decorators(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Names of a function's decorators, without their modules and arguments."""
-    found: set[str] = set()
-    for item in node.decorator_list:
-        inner = item.func if isinstance(item, ast.Call) else item
-        if isinstance(inner, ast.Attribute):
-            found.add(inner.attr)
-        elif isinstance(inner, ast.Name):
-            found.add(inner.id)
-    return found
+def _depends(value: Value) -> bool:
+    """A global that is made anew each time it is looked up, in the name of who looks it up."""
+    if isinstance(value, Func):
+        return value.closure >= 0
+    return isinstance(value, (Many, Obj, Row, Table))

@@ -45,6 +45,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.values impo
 
 # Calls inside calls: beyond this depth they are put off, which keeps Python's own stack short.
 _DEEPEST = 8
+_ANYTHING = Unknown()
 
 
 class Functions(Expressions):
@@ -57,6 +58,8 @@ class Functions(Expressions):
     root_methods: Sequence[str]
     _results: dict[object, Values]
     _jobs: dict[object, Job]
+    _swept: set[tuple[ast.AST, Value | None]]
+    _signatures: dict[ast.arguments, Signature]
 
     @abstractmethod
     def run(self, body: Sequence[ast.stmt], state: State, frame: Frame) -> None:
@@ -91,7 +94,7 @@ class Functions(Expressions):
 
     def follows(self, module: str, values: Sequence[Value]) -> bool:
         """Whether a function or class is worth following with these values in its hands."""
-        if reaches_model(frozenset(values)):
+        if reaches_model(values):
             return True
         if self.program.in_scope(module) or module in self.entries:
             return any(self.holds(v) or isinstance(v, Algorithm) for v in values)
@@ -136,13 +139,15 @@ class Functions(Expressions):
 
     def _job(self, function: Func, args: Args, state: State) -> Values:
         """The walk through a function for one way in."""
+        if args is ANYTHING:
+            self._swept.add((function.node, function.bound))
         names = self._parameters(function, args)
-        given = tuple(sorted(names.items(), key=_first))
+        given = tuple(map(names.get, sorted(names)))
         here = state.spec, state.rescued, state.facts
         key = (id(function.node), function.bound, function.closure, given, here)
-        self.reads(key)
         known = self._jobs.get(key)
         if known is not None:
+            self.reads(key)
             self.current.calls[known] = None
             return self._results[key]
         self._results[key] = NOTHING
@@ -155,6 +160,8 @@ class Functions(Expressions):
             self.enqueue(job)
         else:
             job.run()
+        # Only now: who asks has not used the result before, and need not run again for it.
+        self.reads(key)
         return self._results[key]
 
     def _walk(self, key: object, job: Job, function: Func, start: State) -> None:
@@ -191,7 +198,7 @@ class Functions(Expressions):
         """Whether the text of a function says that the model may come up in it."""
         if isinstance(function.node, ast.Lambda) or function.closure >= 0:
             return True
-        if isinstance(function.bound, Algorithm) or reaches_model(frozenset(values)):
+        if isinstance(function.bound, Algorithm) or reaches_model(values):
             return True
         source = self.program.source(function.module)
         if source is None or self.relevance.matters(source.path, function.node.name):
@@ -202,7 +209,7 @@ class Functions(Expressions):
     def _worth_telling(self, names: dict[str, Values]) -> dict[str, Values]:
         """Arguments with what ways into a function differ by; the rest is "anything"."""
         every = [value for values in names.values() for value in values]
-        asked = reaches_model(frozenset(every))
+        asked = reaches_model(every)
         decides = any(isinstance(value, Algorithm) for value in every)
 
         def plain(value: Value) -> Value:
@@ -215,17 +222,29 @@ class Functions(Expressions):
                 return value if self.holds(value) else Unknown()
             return value
 
-        return {name: frozenset(plain(value) for value in values) for name, values in names.items()}
+        return {
+            name: values if values is ANY else frozenset(plain(value) for value in values)
+            for name, values in names.items()
+        }
 
     def _parameters(self, function: Func, args: Args) -> dict[str, Values]:
         """The names that a function starts with."""
         spec = function.node.args
-        positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-        own = positional.pop(0) if function.bound is not None and positional else ""
+        known = self._signatures.get(spec)
+        if known is None:
+            known = self._signatures[spec] = (
+                [a.arg for a in (*spec.posonlyargs, *spec.args)],
+                [a.arg for a in spec.kwonlyargs],
+                _defaults(spec),
+            )
+        positional, keywords, defaults = known
+        own = ""
+        if function.bound is not None and positional:
+            own, *positional = positional
         names = dict(zip(positional, args.given, strict=False))
         if spec.vararg:
             names[spec.vararg.arg] = row(args.given[len(positional) :])
-        every = [*positional, *(a.arg for a in spec.kwonlyargs)]
+        every = [*positional, *keywords]
         names |= {name: values for name, values in args.keywords if name in every}
         names = self._worth_telling(names)
         if own:
@@ -233,7 +252,6 @@ class Functions(Expressions):
         if spec.kwarg:
             rest = [item for item in args.keywords if item[0] not in every]
             names[spec.kwarg.arg] = table(rest)
-        defaults = _defaults(spec)
         for name in every:
             if name in names:
                 continue
@@ -243,11 +261,17 @@ class Functions(Expressions):
             if default is not None:
                 plain = self.value(default, State({}), Frame(function.module, "", ""))
                 names[name] = join(names.get(name, NOTHING), plain)
-        return names
+        return {name: _absorbed(values) for name, values in names.items()}
 
 
-def _first(item: tuple[str, Values]) -> str:
-    return item[0]
+def _absorbed(values: Values) -> Values:
+    """The same without constants that are among "anything"."""
+    if len(values) == 1 or _ANYTHING not in values:
+        return values
+    return frozenset(v for v in values if not isinstance(v, Const) or v.spec)
+
+
+Signature = tuple[list[str], list[str], dict[str, ast.expr]]
 
 
 def _defaults(spec: ast.arguments) -> dict[str, ast.expr]:

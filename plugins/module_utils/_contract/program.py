@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,6 +68,7 @@ class Program:
         self._lines: dict[ast.ClassDef, tuple[list[ClassRef], str]] = {}
         self._members: dict[ast.ClassDef, dict[str, list[ClassMember]]] = {}
         self._globals: dict[str, dict[str, list[ast.stmt]]] = {}
+        self._found: dict[tuple[ast.ClassDef, str], ClassMember | None] = {}
         self._asks: dict[str, bool] = {}
         self._sources: dict[str, Source | None] = {}
 
@@ -105,13 +106,14 @@ class Program:
     def cut(self, ref: ClassRef) -> None:
         """Leave the bases of a class alone: what is asked of it stands in the class itself."""
         self._lines[ref.node] = ([ref], "")
+        self._found.clear()
 
     def members(self, ref: ClassRef) -> dict[str, list[ClassMember]]:
         """What a class itself binds, by name."""
         if ref.node not in self._members:
             table: dict[str, list[ClassMember]] = {}
             for statement, certain in flat(ref.node.body):
-                names = set(bound_names(statement))
+                names = set(bound_names(statement, walrus=ref.source.walrus))
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     names.add(statement.target.id)
                 for name in names:
@@ -121,11 +123,17 @@ class Program:
 
     def find(self, ref: ClassRef, name: str, after: ClassRef | None = None) -> ClassMember | None:
         """A class member by name, along the bases; behind the class ``after`` where given."""
-        skipping = after is not None
-        for item in self.line(ref):
-            if skipping:
-                skipping = after is None or item.node is not after.node
-                continue
+        if after is None:
+            key = (ref.node, name)
+            if key not in self._found:
+                self._found[key] = self._along(self.line(ref), name)
+            return self._found[key]
+        line = self.line(ref)
+        behind = [index for index, item in enumerate(line, 1) if item.node is after.node]
+        return self._along(line[behind[0] :], name) if behind else None
+
+    def _along(self, line: Sequence[ClassRef], name: str) -> ClassMember | None:
+        for item in line:
             found = self.members(item).get(name)
             if found:
                 return found[-1]
@@ -147,7 +155,7 @@ class Program:
             table: dict[str, list[ast.stmt]] = {}
             source = self.source(module)
             for statement, _ in flat(source.tree.body) if source else ():
-                for bound in bound_names(statement):
+                for bound in bound_names(statement, walrus=source is None or source.walrus):
                     table.setdefault(bound, []).append(statement)
             self._globals[module] = table
         return self._globals[module].get(name, [])
@@ -231,3 +239,15 @@ def lines_of(source: Source, node: ast.stmt) -> bytes:
     """The lines of a definition, its decorators aside."""
     last = (node.end_lineno or node.lineno) - 1
     return source.data[source.starts[node.lineno - 1] : source.ends[last]]
+
+
+def decorators(node: Function) -> set[str]:
+    """Names of a function's decorators, without their modules and arguments."""
+    found: set[str] = set()
+    for item in node.decorator_list:
+        inner = item.func if isinstance(item, ast.Call) else item
+        if isinstance(inner, ast.Attribute):
+            found.add(inner.attr)
+        elif isinstance(inner, ast.Name):
+            found.add(inner.id)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.algorithm import (
     AlgorithmTable,
@@ -78,7 +78,9 @@ class State:
 
     def fork(self) -> State:
         """A copy that goes its own way."""
-        return replace(self, names=dict(self.names))
+        return State(
+            dict(self.names), self.facts, self.fresh, self.spec, self.rescued, self.when, self.ended
+        )
 
     def under(self, condition: str) -> None:
         """Note an undecided condition that is not about the target model."""
@@ -100,9 +102,11 @@ class State:
             self.names, self.facts, self.fresh = other.names, other.facts, other.fresh
             self.spec, self.when, self.ended = other.spec, other.when, False
             return
+        names = self.names
         for name, values in other.names.items():
-            mine = self.names.get(name)
-            self.names[name] = values if mine is None or mine == values else join(mine, values)
+            mine = names.get(name)
+            if mine is not values:
+                names[name] = values if mine is None or mine == values else join(mine, values)
         self.facts &= other.facts
         self.fresh = frozenset()
         self.spec = self.spec and other.spec
@@ -133,7 +137,7 @@ class Recorder:
         self.table = table
         self.algorithm = algorithm
         self.fields: dict[tuple[Obj, str], Values] = {}
-        self.objects: dict[Obj, None] = {}
+        self.objects: dict[Obj, Obj] = {}
         self.start = self.current = Job()
         self.grown = False
         self._awaited: dict[tuple[Obj, str], None] = {}
@@ -142,7 +146,11 @@ class Recorder:
 
     def reads(self, thing: object) -> None:
         """The current job depends on something."""
-        self._readers.setdefault(thing, {})[self.current] = None
+        readers = self._readers.get(thing)
+        if readers is None:
+            self._readers[thing] = {self.current: None}
+        else:
+            readers[self.current] = None
 
     def changed(self, thing: object) -> None:
         """Something has changed: the jobs that depend on it must run again."""
@@ -188,6 +196,11 @@ class Recorder:
             return NOTHING
         return found
 
+    def is_open(self, obj: Obj, name: str) -> bool:
+        """Whether a field is taken for anything already."""
+        del obj, name
+        return False
+
     def settle(self) -> bool:
         """Give a field that nothing was seen to fill the value "anything"; False for none.
 
@@ -196,8 +209,10 @@ class Recorder:
         while self._awaited:
             key = next(iter(self._awaited))
             del self._awaited[key]
-            if key not in self.fields:
-                self.fields[key] = ANY
+            if key in self.fields:
+                continue
+            self.fields[key] = ANY
+            if not self.is_open(*key):
                 self.changed(key)
                 return True
         return False

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 _START = re.compile(rb"^( {0,4})(?:async )?(def|class) +(\w+)", re.MULTILINE)
-_USE = re.compile(rb"\.([A-Za-z_]\w*)(?! = )|([A-Za-z_]\w*)\(")
+_USE = re.compile(rb"\.[A-Za-z_]\w*(?! = )|[A-Za-z_]\w*\(")
 # A class may be picked from a table before it is called; in an annotation it is only a type.
 _CLASS = re.compile(
     rb"(?:[\"']: |lambda[^:\n]*: |(?<![:>\[.] )(?<![\[.\w\"']))([A-Z]\w*[a-z]\w*)\b(?![.\]])"
@@ -114,7 +114,7 @@ class Relevance:
                 path=path,
                 name=mark.group(3),
                 owner=owner,
-                uses=frozenset(a or b for a, b in _USE.findall(text)),
+                uses=frozenset(use.strip(b".(") for use in set(_USE.findall(text))),
                 calls=frozenset(_CLASS.findall(text)),
                 stores=frozenset(_STORE.findall(text)),
                 asks=_MODEL.search(text) is not None,

@@ -102,6 +102,6 @@ def gather(touches: Iterable[Touch]) -> tuple[CallSite, ...]:
     return tuple(sorted(sites, key=_order))
 
 
-def _order(site: CallSite) -> tuple[str, int, str]:
+def _order(site: CallSite) -> tuple[str, int, str, str]:
     path, _, line = site.at.rpartition(":")
-    return path, int(line), site.member
+    return path, int(line), site.member, site.how

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.calls import Calls
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder import (
@@ -45,9 +46,14 @@ class Statements(Calls):
             self._statement(statement, state, frame)
 
     def _statement(self, node: ast.stmt, state: State, frame: Frame) -> None:
-        method = getattr(self, f"_run_{type(node).__name__.lower()}", None)
+        kind = type(node)
+        if kind not in self._runs:
+            self._runs[kind] = getattr(self, f"_run_{kind.__name__.lower()}", None)
+        method = self._runs[kind]
         if method is not None:
             method(node, state, frame)
+
+    _runs: dict[type[ast.stmt], Callable[[Any, State, Frame], None] | None]
 
     def _run_expr(self, node: ast.Expr, state: State, frame: Frame) -> None:
         self.value(node.value, state, frame)
@@ -77,8 +83,7 @@ class Statements(Calls):
         ways = self.ways(node.test, state, frame)
         bodies = {True: node.body, False: node.orelse}
         undecided = len({way.outcome for way in ways}) > 1
-        ended = state.fork()
-        ended.ended = True
+        after: State | None = None
         open_ended: dict[bool, bool] = {}
         for way in ways:
             here = state.fork()
@@ -88,17 +93,22 @@ class Statements(Calls):
             self.run(bodies[way.outcome], here, frame)
             open_ended[way.outcome] = open_ended.get(way.outcome, False) or not here.ended
             fresh = here.fresh
-            ended.merge(here)
-        if len(ways) == 1:
-            ended.fresh = fresh
+            if after is not None:
+                after.merge(here)
+            elif not here.ended:
+                after = here
         # Without speculation the engine would have gone by the ways that are not marked, or, where
         # all are, by the one that is not open now. What follows is common ground if it arrives.
         plain = {way.outcome for way in ways if not way.spec}
         without = plain or {True, False} - ({ways[0].outcome} if ways and not undecided else set())
         arrives = any(open_ended.get(outcome, not _ends(bodies[outcome])) for outcome in without)
-        ended.spec = state.spec or not arrives
-        state.names, state.facts, state.fresh = ended.names, ended.facts, ended.fresh
-        state.when, state.ended, state.spec = ended.when, ended.ended, ended.spec
+        state.spec = state.spec or not arrives
+        state.ended = after is None
+        if after is not None:
+            state.names, state.facts = after.names, after.facts
+            state.fresh, state.when = after.fresh, after.when
+        if len(ways) == 1:
+            state.fresh = fresh
 
     def _shown(self, test: ast.expr, outcome: bool) -> str:
         """A condition in one short line."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import ClassRef
 
@@ -172,8 +172,7 @@ Value = (
 Values = frozenset[Value]
 
 
-@dataclass(frozen=True)
-class Args:
+class Args(NamedTuple):
     """Arguments of a call.
 
     Attributes:
@@ -192,9 +191,11 @@ class Args:
         return not all(self.given) or not all(values for _, values in self.keywords)
 
     def every(self) -> list[Value]:
-        """All values that they may be."""
-        parts = (*self.given, *(part for _, part in self.keywords))
-        return [value for part in parts for value in part]
+        """All values that they may be, "anything" aside."""
+        found = [value for part in self.given if part is not ANY for value in part]
+        if self.keywords:
+            found += [value for _, part in self.keywords if part is not ANY for value in part]
+        return found
 
 
 ANY: Values = frozenset({Unknown()})
@@ -275,7 +276,7 @@ def elements(values: Values) -> Values:
     return join(found)
 
 
-def reaches_model(values: Values) -> bool:
+def reaches_model(values: Iterable[Value]) -> bool:
     """A model itself, or what it may or may not have under a name, is among the values."""
     return any(
         isinstance(value, Model) or (isinstance(value, Part) and value.optional) for value in values

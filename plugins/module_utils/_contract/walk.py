@@ -50,6 +50,14 @@ class Walk(Statements):
         self._jobs: dict[object, Job] = {}
         self._assigned: dict[ast.ClassDef, frozenset[str]] = {}
         self._closure_numbers = {}
+        self._kinds = {}
+        self._runs = {}
+        self._constants = {}
+        self._names = {}
+        self._swept = set()
+        self._methods = {}
+        self._marks = {}
+        self._signatures = {}
         self._texts: dict[ast.expr, str] = {}
         self._open: dict[tuple[ast.ClassDef, str], bool] = {}
         predicates = [name for name in program.members(table.ref) if not name.startswith("_")]
@@ -84,6 +92,13 @@ class Walk(Statements):
                     return
                 self.work()
 
+    def close(self) -> None:
+        """Give up what leads back to the walk, so that its trees go as soon as it does."""
+        for job in self._jobs.values():
+            job.run = _done
+        self._kinds.clear()
+        self._runs.clear()
+
     def put(self, obj: Obj, name: str, values: Values, spec: bool) -> None:
         """Remember that an object's field may hold values, and that it leads to the model."""
         super().put(obj, name, values, spec)
@@ -95,12 +110,16 @@ class Walk(Statements):
 
     def take(self, obj: Obj, name: str) -> Values:
         """What a field may hold; anything, where what is not walked through stores to it."""
+        found = super().take(obj, name)
+        return join(found, ANY) if self.is_open(obj, name) else found
+
+    def is_open(self, obj: Obj, name: str) -> bool:
+        """Whether what is not walked through stores to a field."""
         key = (obj.ref.node, name)
         if key not in self._open:
             paths = [item.source.path for item in self.program.line(obj.ref)]
             self._open[key] = self.relevance.stored_elsewhere(paths, name)
-        found = super().take(obj, name)
-        return join(found, ANY) if self._open[key] else found
+        return self._open[key]
 
     def run_method(self, obj: Obj, name: str) -> None:
         """Walk through a method of an object as the engine may call it, with any arguments."""
@@ -108,9 +127,15 @@ class Walk(Statements):
         if member is None or not isinstance(member.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return
         for value in self.bound(member.owner, member.node, obj):
-            if isinstance(value, Func) and value.bound is not None:
+            if not isinstance(value, Func) or value.bound is None:
+                continue
+            if (value.node, value.bound) not in self._swept:
                 state = State({}, spec=obj.spec)
                 self.invoke(value, ANYTHING, state, Frame(member.owner.module, "", ""))
+
+
+def _done() -> None:
+    """What a job does once the walk is closed."""
 
 
 def _is_model(value: Value) -> bool:

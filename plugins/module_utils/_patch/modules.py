@@ -160,7 +160,7 @@ class Modules:
         if module not in self._bound:
             table: dict[str, list[tuple[ast.stmt, bool]]] = {}
             for statement, certain in flat(source.tree.body):
-                for name in bound_names(statement):
+                for name in bound_names(statement, walrus=source.walrus):
                     if isinstance(statement, ast.Assign) and _is_none(statement.value):
                         continue  # `X = None` in an `except ImportError` stands for "not there"
                     table.setdefault(name, []).append((statement, certain))

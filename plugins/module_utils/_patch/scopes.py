@@ -48,8 +48,13 @@ def names_of_target(target: ast.expr) -> Iterator[str]:
         yield from names_of_target(target.value)
 
 
-def bound_names(statement: ast.stmt) -> Iterator[str]:
-    """Names that one statement binds in its own scope; blocks inside it do not count."""
+def bound_names(statement: ast.stmt, *, walrus: bool = True) -> Iterator[str]:
+    """Names that one statement binds in its own scope; blocks inside it do not count.
+
+    Args:
+        statement: the statement.
+        walrus: expressions may bind names too; False where the text has no ``:=``.
+    """
     for target in _targets(statement):
         yield from names_of_target(target)
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -64,7 +69,7 @@ def bound_names(statement: ast.stmt) -> Iterator[str]:
         yield from (h.name for h in getattr(statement, "handlers", []) if h.name)
     elif type(statement).__name__ == "TypeAlias":  # Python 3.12
         yield from names_of_target(statement.name)  # type: ignore[attr-defined]
-    for node in own_expressions(statement):
+    for node in own_expressions(statement) if walrus else ():
         if isinstance(node, ast.NamedExpr):
             yield node.target.id
 

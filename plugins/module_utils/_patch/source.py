@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import functools
 import re
 import sys
 import tokenize
@@ -54,6 +55,11 @@ class Source:
     tree: ast.Module
     starts: tuple[int, ...]
     ends: tuple[int, ...]
+
+    @functools.cached_property
+    def walrus(self) -> bool:
+        """An expression may bind a name."""
+        return b":=" in self.data or self.encoding != "utf-8"
 
     def offset(self, line: int, column: int) -> int:
         """Byte offset of a tree position (line from 1, column in UTF-8 bytes from 0)."""

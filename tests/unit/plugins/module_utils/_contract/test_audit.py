@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from textwrap import dedent
 
 import pytest
@@ -14,6 +16,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract import (
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.catalogue import parse_entry
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.decide import decide
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.edits import apply_edits
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import Modules
 
 from tests.unit.plugins.module_utils._contract.small_release import (
     INNER,
@@ -365,3 +368,23 @@ def test_a_wrapper_whose_entry_the_patch_engine_refuses_says_so() -> None:
     assert found.entry is None
     assert "the patch engine refuses it" in found.note
     assert found.delegation_fixes is False
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_an_audit_leaves_the_collector_as_it_was_and_nothing_for_it(collecting: bool) -> None:
+    """The trees of a release take hundreds of MB; several releases are audited in one process."""
+    reads = release({PATH: WRAPPER})
+    modules = Modules(reads.read)
+    gone = weakref.ref(modules)
+    was = gc.isenabled()
+    (gc.enable if collecting else gc.disable)()
+    try:
+        found = audit(reads, "EAGLE3", PLAIN, modules=modules)
+        assert gc.isenabled() is collecting
+        assert gc.get_freeze_count() == 0
+        gc.disable()
+        del modules
+        assert found.one(PLAIN).verdict == "missing"
+        assert gone() is None
+    finally:
+        (gc.enable if was else gc.disable)()
