@@ -4,7 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 state=${LAB_STATE:-.lab}
-house=$(find "$state/wheelhouse/" -maxdepth 1 -name 'lab-0.5.9-*' -type d | head -n 1)
+# The folder with the whole stack, not the one with SGLang alone that preflight reads.
+torch=$(find "$state/wheelhouse/" -path '*/lab-0.5.9-*/torch-*.whl' | head -n 1)
+house=${torch%/*}
 if [ -z "$house" ] || [ ! -f "$house/wheelhouse.json" ]; then
   echo "test-kernels: no wheelhouse yet; run make deploy or make test-molecule first" >&2
   exit 1
