@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
@@ -19,6 +20,9 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import 
 _PLAIN_DECORATORS = {"dataclass", "final", "runtime_checkable", "torch_compile"}
 _BY_TEXT = {"exec", "eval", "locals", "vars", "globals"}
 _SETTERS = {"setattr", "__setattr__"}
+# A comprehension may set an attribute of a class by its target; prose has words side by side.
+_TARGET = re.compile(rb"\bfor\b((?:(?!\bin\b|\bfor\b)[^:=#])*)\bin\b")
+_PROSE = re.compile(rb"\w\s+\w")
 
 
 class Hidden:
@@ -39,6 +43,8 @@ class Hidden:
     def _scan(self) -> None:
         """Find what sets attributes, each with whether it runs at import."""
         todo: list[tuple[ast.AST, bool]] = [(self.tree, True)]
+        # In functions, expressions count for calls of setters and for targets of comprehensions.
+        everywhere = self.source.encoding != "utf-8" or _sets_in_expressions(self.source.data)
         while todo:
             node, at_import = todo.pop()
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
@@ -49,10 +55,13 @@ class Hidden:
                 if at_import or name in _SETTERS:
                     self._calls.append((node, at_import))
             inner = at_import and not isinstance(node, FUNCTIONS)
-            todo.extend((child, inner) for child in ast.iter_child_nodes(node))
+            if inner or everywhere:
+                todo.extend((child, inner) for child in ast.iter_child_nodes(node))
+            else:
+                todo.extend((child, False) for child in ast.iter_child_nodes(node) if _binds(child))
         for statement, _ in flat(self.tree.body):
             if not isinstance(statement, (ast.Import, ast.ImportFrom, ast.ClassDef)):
-                self._local.update(bound_names(statement))
+                self._local.update(bound_names(statement, walrus=self.source.walrus))
 
     def reason(self, node: ast.ClassDef, name: str, *, own: bool) -> str:
         """Why a class may have a name although nothing binds it; empty where it cannot.
@@ -143,3 +152,20 @@ def _may_set(function: ast.FunctionDef, name: str) -> bool:
             if called in _SETTERS | {"exec", "update"} or (handed and called != "super"):
                 return True
     return False
+
+
+def _sets_in_expressions(data: bytes) -> bool:
+    """Whether an expression may set an attribute of a class: by a setter, or by a comprehension."""
+    return b"setattr" in data or any(
+        b"." in target and not _PROSE.search(target) for target in _TARGET.findall(data)
+    )
+
+
+def _binds(node: ast.AST) -> bool:
+    """A statement or a part of one that holds others, or a target."""
+    if isinstance(node, ast.expr):
+        return not isinstance(getattr(node, "ctx", _LOAD), ast.Load)
+    return isinstance(node, (ast.stmt, ast.ExceptHandler, ast.withitem, ast.match_case))
+
+
+_LOAD = ast.Load()
