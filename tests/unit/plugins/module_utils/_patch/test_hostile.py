@@ -105,7 +105,7 @@ HEAVY = {
 }
 NEWER = {  # syntax of Python 3.12 to 3.14
     "type": b"type X = int\n",
-    "type parameters": b"def f[T](x: T): pass\nclass A[T]: pass\n",
+    "type parameters": b"def f[U](x: U): pass\nclass A[U]: pass\n",
     "quotes in an f-string": b"x = f'{'a'}'\n",
     "except without parentheses": b"try:\n  pass\nexcept A, B:\n  pass\n",
     "template": b"x = t'a'\n",
@@ -159,7 +159,9 @@ def test_what_is_no_source_is_a_conflict(data: bytes) -> None:
 def test_codecs_that_are_none_or_cannot_be_edited(codec: str) -> None:
     table, wrapper, *_ = judged(f"# coding: {codec}\nx = 1\n".encode())
     assert {table.state, wrapper.state} == {"conflict"}
-    assert "encoding" in table.reason or "not valid" in table.reason
+    # Pythons differ in what they notice first.
+    reasons = ("encoding", "not valid", f"is not {codec}")
+    assert any(reason in table.reason for reason in reasons)
 
 
 @pytest.mark.parametrize("data", NOT_COMPILED.values(), ids=NOT_COMPILED)
