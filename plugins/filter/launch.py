@@ -128,5 +128,7 @@ class FilterModule:
             "allreduce_decision": allreduce_decision,
             "rule_findings": rule_findings,
             "launch_lines": launch_lines,
+            "launch_overrides": lines.overrides,
+            "secret_arguments": _launch.secret_arguments,
             "patch_limits": patch_limits,
         }

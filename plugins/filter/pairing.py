@@ -74,10 +74,8 @@ def memory_plan(node: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str,
     """
     given: dict[str, Any] = dict(_launch.dash_names(wanted["arguments"]))
     fraction = given.get("mem-fraction-static") or wanted["fraction"]
-    if str(fraction) != memory.AUTO and not 0 < float(fraction) < 1:
-        raise _launch.LaunchError(
-            f"mem_fraction_static {fraction}: auto, or a number between 0 and 1, as in 0.85"
-        )
+    if wrong := memory.fraction_problem(fraction):
+        raise _launch.LaunchError(f"mem_fraction_static: {wrong}")
     configs, weights = wanted["configs"], [_weights(model, node) for model in wanted["models"]]
     gpus = ((node.get("host") or {}).get("smi") or {}).get("gpus") or []
     sizes = [gpu["memory_mib"] for gpu in gpus if gpu.get("memory_mib")]
@@ -127,5 +125,6 @@ class FilterModule:
             "pairing_verdicts": pairing_verdicts,
             "memory_plan": memory_plan,
             "pairing_problems": pairing_problems,
+            "fraction_problem": memory.fraction_problem,
         }
         return {name: _errors(function) for name, function in plain.items()}

@@ -10,7 +10,10 @@ description:
   - Reads the arguments that the release declares out of its wheel, which lies in the wheelhouse.
     Nothing of it is installed, imported or run, and no node is needed.
   - Says which arguments are unknown, removed, renamed, ambiguous, deprecated or have a value that
-    the release refuses, and which SGLang variables nothing in the release reads.
+    the release refuses, which are given twice in different spellings, and which SGLang variables
+    nothing in the release reads.
+  - An argument that a variable of the role P(sm120.sglang.engine#role) sets is refused in every
+    spelling but the role's.
   - What the source does not tell is never an error.
 options:
   _terms:
@@ -48,7 +51,7 @@ EXAMPLES = r"""
 - name: Show what the release says about an argument
   ansible.builtin.debug:
     msg: >-
-      {{ lookup('sm120.sglang.launch_findings', stack, words=['--model-path', 'm', '--tp', '8'],
+      {{ lookup('sm120.sglang.launch_findings', stack, words=['--model-path', 'm'],
                 wheelhouse='~/.cache/sm120-sglang/wheelhouse') }}
 """
 
@@ -73,6 +76,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.check impo
     unread_variables,
     without_misleading_remedies,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.lines import OWN_VARIABLES
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.read import read_parser
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules import (
     Launch,
@@ -148,6 +152,7 @@ class LookupModule(LookupBase):
                 [str(word) for word in self.get_option("words")],
                 release,
                 parse_history(history) if history else None,
+                owned=OWN_VARIABLES,
             )
             ruled = judge(parse_rules(self.get_option("rules")), Launch(release, options))
             found = without_misleading_remedies(found, ruled)

@@ -33,6 +33,9 @@ _DEFAULT_CONTEXT = 2048  # what SGLang assumes when no key is there (0.5.9 :470)
 _ARGUMENT = re.compile(r"^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$")
 
 
+_KEYS = ("api-key", "admin-api-key")
+
+
 class LaunchError(ValueError):
     """The wanted launch cannot be rendered; the message names argument, cause and remedy."""
 
@@ -102,6 +105,25 @@ def dash_names(arguments: Mapping[str, Value]) -> dict[str, Value]:
             raise LaunchError(f"launch argument --{spelled}: given twice, with '-' and with '_'")
         dashed[spelled] = value
     return dashed
+
+
+def secret_arguments(arguments: Mapping[str, Value]) -> list[str]:
+    """Names of arguments that would put a key where everybody on the node can read it.
+
+    Args:
+        arguments: As for `render_arguments`; a name may be one that is refused there.
+
+    Returns:
+        The names, also where argparse would take one as an abbreviation; never a value, nor what
+        stands behind `=` in a name.
+    """
+    found = []
+    for written in arguments:
+        name = str(written).partition("=")[0]
+        spelled = name.strip().replace("_", "-").lstrip("-").lower()
+        if len(spelled) > 1 and any(key.startswith(spelled) for key in _KEYS):
+            found.append(name)
+    return found
 
 
 def _render_value(flag: str, value: Value) -> list[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release
+from ansible_collections.sm120.sglang.plugins.module_utils._bundle.redact import hide_assigned
 from ansible_collections.sm120.sglang.plugins.module_utils._launches import File
 from ansible_collections.sm120.sglang.plugins.module_utils._node import processes
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import LAUNCH_DIGEST
@@ -98,7 +99,11 @@ def _same(entry: File) -> bool:
 
 
 def diff(files: Iterable[File], hidden: Iterable[str] = ()) -> list[dict[str, str]]:
-    """Ansible's diff of files that would be written; those named in `hidden` without content."""
+    """Ansible's diff of files that would be written; those named in `hidden` without content.
+
+    In the others, values of variables with a secret's name are hidden after the comparison, so that
+    a new value is still seen to be one.
+    """
     secret, found = set(hidden), []
     for entry in files:
         try:
@@ -109,14 +114,13 @@ def diff(files: Iterable[File], hidden: Iterable[str] = ()) -> list[dict[str, st
             same = old == entry.content
             lines = [f" content {'unchanged' if same else 'differs, and is not shown'}\n"]
         else:
-            lines = list(
-                difflib.unified_diff(
-                    old.splitlines(keepends=True),
-                    entry.content.splitlines(keepends=True),
-                    entry.path,
-                    entry.path,
-                )
+            changes = difflib.unified_diff(
+                old.splitlines(keepends=True),
+                entry.content.splitlines(keepends=True),
+                entry.path,
+                entry.path,
             )
+            lines = [hide_assigned(line) for line in changes]
         if lines:
             found.append({"prepared": "".join(lines)})
         else:

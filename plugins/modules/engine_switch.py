@@ -108,7 +108,9 @@ attributes:
     description: Shows what would be written and switched.
     support: full
   diff_mode:
-    description: Shows files and links; of O(secret_files) only whether they differ.
+    description:
+      - Shows files and links; of O(secret_files) only whether they differ.
+      - In O(files), values of variables with a secret's name, such as C(HF_TOKEN), are hidden.
     support: full
 author:
   - The sm120.sglang maintainers

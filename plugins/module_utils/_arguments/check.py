@@ -21,6 +21,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules impo
     judge,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.words import (
+    Given,
     Problem,
     parse_words,
 )
@@ -89,6 +90,8 @@ def check_words(
     release: str,
     history: History | None = None,
     complete: bool = True,
+    *,
+    owned: Mapping[str, str] | None = None,
 ) -> tuple[list[Finding], dict[str, tuple[str, ...]]]:
     """Judge an argument list by a release's parser alone.
 
@@ -98,6 +101,7 @@ def check_words(
         release: SGLang's version; empty where it is not known.
         history: When arguments came and went.
         complete: Whether this is a whole command.
+        owned: See `second_spellings`.
 
     Returns:
         The findings in the order of the words, and the options under all their spellings.
@@ -107,7 +111,49 @@ def check_words(
         flag.lstrip("-"): one.values for one in given for flag in (*one.argument.flags, one.flag)
     }
     known = history or History()
-    return [_finding(problem, release, known) for problem in problems], options
+    findings = [_finding(problem, release, known) for problem in problems]
+    return findings + second_spellings(parser, given, owned or {}), options
+
+
+def second_spellings(
+    parser: ReleaseParser, given: Iterable[Given], owned: Mapping[str, str]
+) -> list[Finding]:
+    """Find arguments that are given twice, or past the variable that owns them.
+
+    argparse keeps the last of two spellings without a word, so one of the two values is lost.
+
+    Args:
+        parser: The parser.
+        given: What is given.
+        owned: Names without dashes to the variables that set them. Any other spelling of these is
+            a finding even when given alone: nothing but the release would know of the value.
+
+    Returns:
+        One finding for each spelling but the one to keep, in the order of the words.
+    """
+    owners = {
+        id(parser.by_flag[f"--{name}"]): name for name in owned if f"--{name}" in parser.by_flag
+    }
+    spelled: dict[int, dict[str, Given]] = {}
+    for one in given:
+        spelled.setdefault(id(one.argument), {})[one.flag] = one
+    found = []
+    for key, ways in spelled.items():
+        argument = next(iter(ways.values())).argument
+        keep = argument.name if argument.name in ways else next(iter(ways))
+        reason = f"the same argument as {keep}: given twice, and the last one alone counts"
+        remedy = f"write {keep} alone"
+        if key in owners:
+            keep, variable = f"--{owners[key]}", owned[owners[key]]
+            twice = ": given twice, and the last one alone counts" if keep in ways else ""
+            reason = f"the same argument as {keep}, which {variable} sets{twice}"
+            remedy = f"set {variable}"
+        found += [
+            Finding(flag, "second_spelling", reason, argument.where, remedy)
+            for flag in ways
+            if flag != keep
+        ]
+    return found
 
 
 def _finding(problem: Problem, release: str, history: History) -> Finding:

@@ -18,6 +18,7 @@ SEVERITIES = {
     "missing_value": "error",
     "unexpected_value": "error",
     "missing": "error",
+    "second_spelling": "error",
     "fatal": "error",
     "wrong_results": "error",
     "abbreviated": "warn",

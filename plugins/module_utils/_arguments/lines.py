@@ -13,6 +13,7 @@ OWN_VARIABLES = {
     "tp-size": "engine_tp_size",
     "served-model-name": "engine_served_model_name",
     "context-length": "engine_context_length",
+    "mem-fraction-static": "engine_mem_fraction_static",
     "model-path": "model_store_target",
     "speculative-algorithm": "engine_speculation.algorithm",
     "speculative-draft-model-path": "model_store_draft",
@@ -39,6 +40,27 @@ def variable_of(argument: str, given: Collection[str]) -> str:
     if name in {one.replace("_", "-") for one in given}:
         return f"engine_arguments.{name}"
     return OWN_VARIABLES.get(name, f"the role's own argument --{name}")
+
+
+def overrides(given: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+    """What an operator's arguments replace of the role's own.
+
+    Args:
+        given: `engine_arguments`, names with dashes.
+        own: The role's own arguments; None and empty are not set.
+
+    Returns:
+        A line for each that differs, with both values.
+    """
+    found = []
+    for name, value in sorted(given.items()):
+        before = own.get(name)
+        if before in (None, "") or str(before) == str(value):
+            continue
+        owner = f"{variable_of(f'--{name}', ())} {before}"
+        what = "leaves out" if value in (None, False) else f"{value} wins over"
+        found.append(f"engine_arguments.{name} {what} {owner}")
+    return found
 
 
 def without_accepted(

@@ -18,7 +18,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal impor
 
 _SHORTEST = 6  # a shorter value stands in too many other places
 _NAME = re.compile(
-    r"(?:api|access|private|secret|encryption)[-_]?key|passw(?:or)?d|secret|token|credential|auth",
+    r"(?:api|access|private|secret|encryption)[-_]?key|[-_]key$|passw(?:or)?d|secret|token|credential"
+    r"|auth",
     re.IGNORECASE,
 )
 # Names that hold one of those words and no secret.
@@ -56,6 +57,14 @@ _NUMBER = re.compile(r"['\"]?[\d.]+['\"]?|true|false|null|none|''|\"\"", re.IGNO
 def sensitive(name: str) -> bool:
     """Whether a variable of this name holds a secret."""
     return _NAME.search(name) is not None and _HARMLESS_NAME.search(name) is None
+
+
+def hide_assigned(line: str) -> str:
+    """Hide the value in a line `NAME=value`, or `+NAME=value` of a diff, of a secret's name."""
+    name, equals, value = line.partition("=")
+    if equals and sensitive(name.lstrip(" +-")) and re.fullmatch(r"[ +-]?\w+", name):
+        return f"{name}={HIDDEN}{value[len(value.rstrip()) :]}"
+    return _URL.sub(rf"\g<scheme>{HIDDEN}@", line)
 
 
 def secrets_of(environment: Mapping[str, str]) -> set[str]:

@@ -32,6 +32,19 @@ _ABSORBED = re.compile(r"kv_b_proj\.weight$")
 _KV_BYTES = {"fp8_e5m2": 1, "fp8_e4m3": 1, "bf16": 2, "bfloat16": 2, "auto": 2}
 
 
+def fraction_problem(value: object) -> str:
+    """What is wrong with a wanted fraction, empty where nothing is.
+
+    Args:
+        value: `auto`, or a number above 0 and below 1, as number or text.
+    """
+    try:
+        usable = str(value) == AUTO or 0 < float(str(value)) < 1
+    except ValueError:
+        usable = False
+    return "" if usable else f"{value!r} is neither auto nor a number between 0 and 1, as in 0.85"
+
+
 @dataclass(frozen=True)
 class Assumptions:
     """What no file says, in MiB, with where each is from.

@@ -113,8 +113,9 @@ def _words(release: Release) -> Iterator[str]:
     findings = release["launch"]["findings"]
     for finding in findings:
         yield from _item(
-            f"launch: {finding['argument']} {finding['kind']}: {finding['reason']} "
-            f"({finding['where']})" + (f"; {finding['remedy']}" if finding["remedy"] else "")
+            f"launch: {finding['argument']} {finding['kind']}: {finding['reason']}"
+            + (f" ({finding['where']})" if finding["where"] else "")
+            + (f"; {finding['remedy']}" if finding["remedy"] else "")
         )
     if not findings:
         yield "  launch: nothing to say about the product's own arguments"

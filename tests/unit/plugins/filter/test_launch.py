@@ -10,6 +10,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.sm120.sglang.plugins.filter import launch
 
 REPOSITORY = Path(__file__).parents[4]
+FILTERS = launch.FilterModule().filters()
 RULES = yaml.safe_load((REPOSITORY / "roles/engine/files/launch_rules.yml").read_text("utf-8"))
 STACK = {"sglang": "0.5.23", "cuda": 13}
 WANTED: dict[str, Any] = {
@@ -95,6 +96,44 @@ def test_lines_name_variable_cause_evidence_and_remedy() -> None:
 def test_what_the_operator_accepts_is_shown_and_does_not_refuse(accept: list[str]) -> None:
     assert launch.launch_lines(FINDINGS, "error", "0.5.9", {}, accept) == []
     assert len(launch.launch_lines(FINDINGS, "warn", "0.5.9", {}, accept)) == 3
+
+
+def test_what_an_exact_argument_replaces_is_said_with_both_values() -> None:
+    own = {
+        "tp-size": 1, "port": 30000, "attention-backend": "triton", "trust-remote-code": True,
+        "context-length": None,
+    }  # fmt: skip
+    given = {
+        "tp-size": 2, "port": "30000", "attention-backend": "fa3", "trust-remote-code": False,
+        "context-length": 4096, "page-size": 64,
+    }  # fmt: skip
+    role = "the role's own argument"
+    assert FILTERS["launch_overrides"](given, own) == [
+        f"engine_arguments.attention-backend fa3 wins over {role} --attention-backend triton",
+        "engine_arguments.tp-size 2 wins over engine_tp_size 1",
+        f"engine_arguments.trust-remote-code leaves out {role} --trust-remote-code True",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("api-key", "api-key"),
+        ("api_key", "api_key"),
+        ("--api-k", "--api-k"),
+        ("admin-api-key", "admin-api-key"),
+        ("admin", "admin"),
+        ("API_KEY", "API_KEY"),
+        ("api-key=abc", "api-key"),
+    ],
+)
+def test_a_key_among_the_arguments_is_named_and_never_shown(name: str, shown: str) -> None:
+    assert FILTERS["secret_arguments"]({"tp-size": 1, name: "abc"}) == [shown]
+
+
+def test_other_arguments_give_no_key() -> None:
+    given = {"a": 1, "attention-backend": 1, "ssl-keyfile": "/k", "tokenizer-path": 1}
+    assert FILTERS["secret_arguments"](given) == []
 
 
 def test_each_shipped_patch_says_its_limit_in_the_plan() -> None:

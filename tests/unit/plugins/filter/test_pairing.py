@@ -83,10 +83,16 @@ def test_the_operators_argument_wins() -> None:
     assert memory(fraction="0.7")["fraction"] == 0.7
 
 
-@pytest.mark.parametrize("fraction", ["1.2", "0", "-1", "much"])
-def test_what_is_no_fraction_is_refused(fraction: str) -> None:
-    with pytest.raises(AnsibleFilterError, match=r"fraction|could not convert"):
+@pytest.mark.parametrize("fraction", ["1.2", "0", "-1", "much", "nan", "", True, [0.8]])
+def test_what_is_no_fraction_is_refused(fraction: object) -> None:
+    assert "neither auto nor a number between 0 and 1" in FILTERS["fraction_problem"](fraction)
+    with pytest.raises(AnsibleFilterError, match=r"mem_fraction_static: .*neither auto nor"):
         memory(fraction=fraction)
+
+
+@pytest.mark.parametrize("fraction", ["auto", "0.85", 0.85, ".9"])
+def test_what_is_a_fraction_is_taken(fraction: object) -> None:
+    assert FILTERS["fraction_problem"](fraction) == ""
 
 
 def test_a_pair_is_judged_and_its_problems_told() -> None:

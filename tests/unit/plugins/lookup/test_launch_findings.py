@@ -70,6 +70,17 @@ def test_the_launch_is_judged_by_the_wheel_of_the_lock(tmp_path: Path) -> None:
     ]
 
 
+def test_a_second_spelling_of_what_the_role_sets_is_an_error(tmp_path: Path) -> None:
+    digest = wheel(tmp_path / "house/a")
+    found = look_up(
+        [stack(tmp_path, digest)],
+        words=["--model-path", "m", "--tp", "2", "--tp-size", "1"],
+        wheelhouse=str(tmp_path / "house"),
+    )
+    errors = [row for row in found["findings"] if row["severity"] == "error"]
+    assert [(row["argument"], row["remedy"]) for row in errors] == [("--tp", "set engine_tp_size")]
+
+
 def test_no_remedy_leads_into_what_a_rule_speaks_against(tmp_path: Path) -> None:
     text = SERVER_ARGS + '        parser.add_argument("--old", help="[Deprecated] Use --worse.")\n'
     digest = wheel(tmp_path / "house/a", text)

@@ -126,6 +126,31 @@ def test_check_mode_shows_everything_but_secrets_and_touches_nothing(
     assert KEY not in str(foreseen)
 
 
+def test_the_diff_shows_that_a_secret_variable_changes_and_not_its_value(
+    run_module: Any, place: Place
+) -> None:
+    old = (
+        'HF_TOKEN="old-one"\nLICENSE_KEY="same-one"\nNCCL_DEBUG="WARN"\n'
+        'PROXY="http://me:old-two@p/"\n'
+    )
+    (place.config / "engine.env").write_text(old)
+    asked = place.arguments(NEW, "r2")
+    asked["files"][0]["content"] = (
+        old.replace("old-", "new-").replace("WARN", "INFO") + 'DB_PASSWORD="new-three"\n'
+    )
+    shown = str(run_module(engine_switch, asked, check=True)["diff"])
+    for line in (
+        "-HF_TOKEN=<hidden>\\n",
+        "+HF_TOKEN=<hidden>\\n",
+        "\\n LICENSE_KEY=<hidden>\\n",
+        "+DB_PASSWORD=<hidden>\\n",
+        '+NCCL_DEBUG="INFO"\\n',
+        '+PROXY="http://<hidden>@p/"',
+    ):
+        assert line in shown
+    assert not [value for value in ("old-", "new-", "same-one") if value in shown]
+
+
 def test_without_a_restart_only_files_are_written(run_module: Any, place: Place) -> None:
     (place.config / "engine.env").chmod(0o600)
     same = place.arguments(OLD, "r1", restart=False)

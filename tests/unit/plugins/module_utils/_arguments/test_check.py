@@ -115,6 +115,46 @@ def test_variables_that_nothing_reads_are_named() -> None:
     ]
 
 
+SPELLED = ReleaseParser(
+    (
+        Argument(("--tensor-parallel-size", "--tp-size"), "a.py:1", kind="int"),
+        Argument(("--context-length",), "a.py:2", kind="int"),
+        Argument(("--page-size",), "a.py:3", kind="int"),
+    )
+)
+OWNED = {"tp-size": "engine_tp_size", "context-length": "engine_context_length"}
+
+
+@pytest.mark.parametrize("flag", ["--tp", "--tensor-parallel-size", "--tensor"])
+def test_two_spellings_of_one_argument_are_refused_with_the_variable(flag: str) -> None:
+    words = [flag, "2", "--tp-size", "1", "--page-size", "1"]
+    found, _ = check_words(SPELLED, words, "", complete=False, owned=OWNED)
+    (finding,) = [one for one in found if one.severity == "error"]
+    assert (finding.argument, finding.kind) == (flag, "second_spelling")
+    assert finding.reason.startswith("the same argument as --tp-size, which engine_tp_size sets")
+    assert "given twice" in finding.reason
+    assert finding.remedy == "set engine_tp_size"
+
+
+@pytest.mark.parametrize(
+    ("words", "owned", "expected"),
+    [
+        # The role leaves its own out: the release would take it, and nothing else would know.
+        (["--context", "1"], OWNED, ["--context"]),
+        (["--tp-size", "1", "--context-length", "1"], OWNED, []),
+        # A command that nobody's variables stand behind.
+        (["--tp", "1", "--context", "1"], {}, []),
+        (["--page-size", "1", "--page", "2"], {}, ["--page"]),
+        (["--page", "1", "--pag", "2"], {}, ["--pag"]),
+    ],
+)
+def test_what_counts_as_a_second_spelling(
+    words: list[str], owned: dict[str, str], expected: list[str]
+) -> None:
+    found, _ = check_words(SPELLED, words, "", complete=False, owned=owned)
+    assert [one.argument for one in found if one.kind == "second_spelling"] == expected
+
+
 @pytest.mark.parametrize("raw", [None, {}, {"arguments": []}, {"arguments": {"x": {"began": "1"}}}])
 def test_a_damaged_history_is_refused(raw: object) -> None:
     with pytest.raises(ArgumentsError, match=r"argument_history\.json"):

@@ -212,6 +212,7 @@ def test_long_parts_keep_their_end_and_the_whole_is_bounded(tmp_path: Path) -> N
         ("AWS_SECRET_ACCESS_KEY", True),
         ("DB_PASSWORD", True),
         ("SGLANG_ADMIN_API_KEY", True),
+        ("LICENSE_KEY", True),
         ("TOKENIZERS_PARALLELISM", False),
         ("CREDENTIALS_DIRECTORY", False),
         ("max_total_num_tokens", False),

@@ -120,6 +120,16 @@ def test_the_text_names_everything_that_needs_a_decision() -> None:
     assert max(map(len, text_report(found).splitlines())) <= 120
 
 
+def test_without_evidence_there_are_no_brackets() -> None:
+    finding = {
+        "argument": "--bogus", "kind": "unknown", "reason": "no such argument", "where": "",
+        "remedy": "remove it",
+    }  # fmt: skip
+    launch = {**release()["launch"], "findings": [finding]}
+    text = " ".join(text_report([release(launch=launch)]).split())
+    assert "launch: --bogus unknown: no such argument; remove it" in text
+
+
 def test_the_overview_has_a_column_for_each_patch() -> None:
     cells = overview([release(), release("0.5.23", patches=[])])
     assert cells[0][:3] == ["release", "`kimi`", "contract"]
