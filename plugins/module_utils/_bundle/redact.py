@@ -14,7 +14,11 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import HIDDEN, redact
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import (
+    HIDDEN,
+    is_code,
+    redact,
+)
 
 _SHORTEST = 6  # a shorter value stands in too many other places
 _NAME = re.compile(
@@ -24,10 +28,26 @@ _NAME = re.compile(
 )
 # Names that hold one of those words and no secret.
 _HARMLESS_NAME = re.compile(
-    r"tokenizer|tokens?[-_](?:per|usage|num|length|ids?)|num[-_]|max[-_]|tokens\b|tokens$"
-    r"|TOKENIZERS|credentials?[-_]directory",
+    r"tokenize|tokens?[-_](?:per|usage|num|length|ids?)|num[-_]|max[-_]|tokens\b|tokens$"
+    r"|credentials?[-_]directory"
+    # The tokens of a language model.
+    r"|(?:bos|eos|pad|unk|sep|mask|image|audio|video|media|start|end|stop|special|next|last|first"
+    r"|prev|bonus|draft|sampled|think)_token$",
     re.IGNORECASE,
 )
+# The other names with "token" in them are an engine's variables more often than secrets
+# (`self.token_to_kv_pool = pool`): there the value decides.
+_CREDENTIAL = re.compile(
+    r"passw|secret|credential|key|(?:^|\.)tokens?$"
+    r"|(?:hf|hub|face|api|auth|access|bearer|refresh|session|git\w*|ngc|wandb|bot|client"
+    r"|service|admin|login|jwt|csrf)[-_]?token$",
+    re.IGNORECASE,
+)
+_EXPRESSION = re.compile(
+    r"[(\[{].*|[A-Za-z_][\w.]*[\[(].*|[A-Za-z]*(?:[_.][A-Za-z]+)+|(?:[A-Z]+[a-z]+){2,}"
+)
+_LIKE_A_SECRET = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+=_-]{16,}")
+_SNAKE_WORDS = 3  # underscores of a function's name
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/@:'\"]*:[^\s/@'\"]+@", re.IGNORECASE)
 _HEADER = re.compile(
     r"(?P<name>\b(?:Proxy-)?Authorization['\"]?\s*[:=]\s*['\"]?(?:Basic|Bearer|Token)?\s*)"
@@ -47,10 +67,11 @@ _PEM = re.compile(
 )
 _ASSIGNED = re.compile(
     r"""(?P<name>['"]?(?P<bare>[\w.-]*(?:token|secret|passw(?:or)?d|credential|api[-_]?key
-    |access[-_]?key|private[-_]?key)[\w.-]*)['"]?)(?P<sep>\s*[=:]\s*)
+    |access[-_]?key|private[-_]?key)[\w.-]*)['"]?)(?P<sep>\s*[=:](?!=)\s*)
     (?P<value>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,;'")}\]&]+)""",
     re.IGNORECASE | re.VERBOSE,
 )
+_PROSE = re.compile(r"credentials?: [A-Z]?[a-z]+")  # "user credentials: No such process"
 _NUMBER = re.compile(r"['\"]?[\d.]+['\"]?|true|false|null|none|''|\"\"", re.IGNORECASE)
 
 
@@ -113,8 +134,20 @@ def clean(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _hide(match: re.Match[str]) -> str:
-    value = match["value"]
-    harmless = _HARMLESS_NAME.search(match["bare"]) or _NUMBER.fullmatch(value)
-    if harmless or HIDDEN in value or value == HIDDEN.partition(" ")[0]:
+    if HIDDEN in match["value"] or _harmless(match["bare"], match["sep"], match["value"]):
         return match[0]
     return f"{match['name']}{match['sep']}{HIDDEN}"
+
+
+def _harmless(name: str, separator: str, value: str) -> bool:
+    if _HARMLESS_NAME.search(name) or _NUMBER.fullmatch(value) or is_code(value):
+        return True
+    if _PROSE.fullmatch(f"{name}{separator}{value}"):
+        return True
+    if name.isupper() or _CREDENTIAL.search(name):
+        return False
+    if name.lower().endswith("token"):
+        return _EXPRESSION.fullmatch(value) is not None
+    bare = value.strip("'\"")
+    code = "token" in bare.lower() or bare.count("_") >= _SNAKE_WORDS
+    return code or _LIKE_A_SECRET.fullmatch(bare) is None

@@ -25,6 +25,11 @@ _ASSIGNED = re.compile(
 )
 _BEARER = re.compile(r"(?P<name>\bBearer)\s+[\w.~+/=-]+", re.IGNORECASE)
 _HARMLESS = frozenset({"none", "null", "true", "false", "'none'", '"none"', "''", '""'})
+# Code of a traceback, not a value: `api_key = server_args.api_key`, `api_key: Optional[str]`.
+_CODE = re.compile(
+    r"(?:self|cls|args|server_args|envs|os)(?:\.[A-Za-z_]\w*)+(?:[\[(].*)?"
+    r"|str|int|float|bool|(?:Optional|Union|[Ll]ist)\[[\w\[\]|.]*"
+)
 _MIN_SECRET = 4
 
 _LOG_PREFIX = re.compile(
@@ -140,10 +145,17 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
     return _ASSIGNED.sub(_hide_value, text)
 
 
+def is_code(value: str) -> bool:
+    """Whether what is assigned is an attribute or a type in a line of source, not a value."""
+    return _CODE.fullmatch(value) is not None
+
+
 def _hide_value(match: re.Match[str]) -> str:
     value, separator = match["value"], match["sep"]
-    if value.lower() in _HARMLESS or HIDDEN in value:
+    if value.lower() in _HARMLESS or HIDDEN in value or is_code(value):
         return match[0]
+    if value.rstrip("]") == match["name"].lstrip("-").upper().replace("-", "_"):
+        return match[0]  # the argument parser's usage: [--api-key API_KEY]
     if not separator.strip() and not match["name"].startswith("--"):
         return match[0]  # prose ("the api key is wrong") is not an assignment
     return f"{match['name']}{separator}{HIDDEN}"

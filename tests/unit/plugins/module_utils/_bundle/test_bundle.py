@@ -8,7 +8,7 @@ import gzip
 import json
 import tarfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,10 @@ from ansible_collections.sm120.sglang.plugins.module_utils._bundle.redact import
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.plugins.module_utils._engine.recordings import raw_journal
+from tests.unit.plugins.module_utils._engine.recordings import FOLDER, journal, raw_journal
 from tests.unit.plugins.plugin_utils.web import running_web
 
+RECORDINGS = FOLDER.parent
 # Not one of them looks like another, so that each proves its own way out.
 KEY = 'k"ey$with%odd\\chars'
 HF = "hf_" + "QwErTyUiOpAsDfGhJkLz"
@@ -245,6 +246,66 @@ def test_names_of_secrets(name: str, secret: bool) -> None:
 def test_secrets_by_their_place_and_shape(text: str) -> None:
     assert "abcdef123456" not in clean(text)
     assert "dXNlcjpwYXNzd29yZA" not in clean(text)
+
+
+def recorded_lines() -> Iterator[str]:
+    for path in sorted((RECORDINGS / "engine").glob("*.jsonl")):
+        yield from (line.text for line in journal(path.stem))
+    for path in sorted((RECORDINGS / "sglang-0.5.9-cpu").glob("*.log")):
+        yield from path.read_text().splitlines()
+    yield from (RECORDINGS / "signatures.txt").read_text().splitlines()
+
+
+def test_what_the_engine_wrote_survives_but_for_its_key() -> None:
+    lines = list(recorded_lines())
+    assert len(lines) > 1500
+    changed = {line: clean(line) for line in lines if clean(line) != line}
+    # The recordings' makers put a word in the keys' place.
+    assert {line.replace("api_key='REDACTED'", "api_key=<hidden>") for line in changed} == set(
+        changed.values()
+    )
+    assert changed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Lines of SGLang 0.5.9 and 0.5.23 as tracebacks show them, and of its log.
+        "self.token_to_kv_pool = MHATokenToKVPool(",
+        "self.token_to_kv_pool = model_runner.token_to_kv_pool",
+        "self.token_to_kv_pool: DeepSeekV4TokenToKVPool = model_runner.token_to_kv_pool",
+        "self.token_to_kv_pool = pool",
+        "token_to_kv_pool_allocator=self.token_to_kv_pool_allocator,",
+        "self.req_to_token = model_runner.req_to_token_pool.req_to_token",
+        "per_token_group_quant_fp8 = _per_token_group_quant_8bit_raw",
+        "elif token == image_token_id and video_check_flg:",
+        "req_to_token: torch.Tensor,",
+        "api_key=server_args.api_key,",
+        "api_key: Optional[str] = None",
+        "max_total_tokens=4096, tokenizer_path='/m/kimi', token_usage: 0.5",
+        "Decode batch, #running-req: 1, #token: 12, token usage: 0.01, accept len: 2.7",
+        "speculative_token_map='thunlp/LLaMA3-Instruct-8B-FR-Spec', eos_token='<|im_end|>'",
+    ],
+)
+def test_what_only_looks_like_a_secret_survives(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token={}",
+        "HF_TOKEN_OF_SITE={}",
+        "self.hf_token = '{}'",
+        "self.token_of_site = '{}'",
+        "api_key = 'self.{}'",
+        "my_token: {}",
+        "admin_api_key={}",
+    ],
+)
+@pytest.mark.parametrize("secret", ["abcdef123456abcdef", "AbCdEf7890-_123456"])
+def test_a_secret_under_any_such_name_is_hidden(text: str, secret: str) -> None:
+    assert secret not in clean(text.format(secret))
 
 
 @given(
