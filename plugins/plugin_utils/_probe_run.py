@@ -177,7 +177,8 @@ class ProbeRun:
         tracker = PhaseTracker()
         for line in lines:
             tracker.feed(line)
-        load = read_load(asked, lines)
+        # What a dead engine logged last is not what it does now.
+        load = read_load(asked, lines) if unit.running else Load()
         place = around.result()
         state = decide(
             unit,

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import Load
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
 from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Completed
 from ansible_collections.sm120.sglang.plugins.plugin_utils._probe_run import (
@@ -119,6 +120,13 @@ def test_a_dead_engine_comes_with_its_cause_and_is_asked_nothing() -> None:
     assert found.state.name == "crashed"
     assert "set_eagle3_layers_to_capture" in found.state.why
     assert "Remedy: " in found.state.why
+
+
+def test_what_an_engine_did_before_it_died_is_not_shown_as_what_it_does() -> None:
+    node = Node(lines=raw_journal("served-and-stopped")[:-20])
+    assert probe(node, 1).load.accept_length is not None
+    node.die()
+    assert probe(node, 1).load == Load()
 
 
 def test_a_start_tells_how_far_it_is() -> None:
