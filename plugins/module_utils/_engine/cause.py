@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ _COMPLAINT = re.compile(
 # After this the process may live on for minutes without ever serving (0.5.9: the launcher waits for
 # a warm-up that cannot reach it).
 _HOPELESS = re.compile(r"error while attempting to bind on address")
+_OUT_OF_MEMORY = re.compile(r"[Oo]ut of memory: Killed process|oom-kill:|oom_reaper: reaped")
 _MAX_EVIDENCE = 3
 _ASKED_FOR = "it was stopped by a request to systemd, not by a fault of its own"
 _LAST_SECONDS = 30.0  # a complaint of hours ago did not end the process
@@ -125,7 +127,7 @@ def find_cause(
         or _stopped(lines)
         or _traceback(lines)
         or _plain([line for line in lines if not line.manager])
-        or _unit_end(unit, manager)
+        or _unit_end(unit, manager, kernel)
     )
     if not cause.evidence:
         cause = replace(cause, evidence=tuple(manager[-_MAX_EVIDENCE:]))
@@ -225,7 +227,7 @@ def _plain(own: Sequence[Line]) -> Cause | None:
     return Cause(_short(causes[-1].message), rank=causes[-1].rank, evidence=(causes[-1].text,))
 
 
-def _unit_end(unit: UnitState | None, manager: Sequence[str]) -> Cause:
+def _unit_end(unit: UnitState | None, manager: Sequence[str], kernel: Sequence[Line]) -> Cause:
     if unit is None:
         return Cause("the engine's journal holds no reason")
     if unit.never_started:
@@ -236,7 +238,18 @@ def _unit_end(unit: UnitState | None, manager: Sequence[str]) -> Cause:
     status = _EXIT_STATUSES.get(unit.exit_status, "") if unit.result == "exit-code" else ""
     detail = f"exit status {unit.exit_status}{'/' + status if status else ''}"
     quiet = "" if manager else "; its journal could not be read or is empty"
+    if unit.result == "signal" and unit.exit_status == signal.SIGKILL:
+        return Cause(f"{unit.name} was killed from outside (signal 9): {_killer(kernel)}{quiet}")
     return Cause(f"{unit.name} ended ({reason}, {detail}) without a word on why{quiet}")
+
+
+def _killer(kernel: Sequence[Line]) -> str:
+    """What the kernel's log says of a SIGKILL; no process sends it to itself or can log it."""
+    if not kernel:
+        return "the kernel's log shows no out-of-memory kill (it is empty, or could not be read)"
+    if any(_OUT_OF_MEMORY.search(line.text) for line in kernel):
+        return "the kernel's log shows an out-of-memory kill"
+    return "the kernel's log shows no out-of-memory kill, so somebody or some program did it"
 
 
 def _short(text: str) -> str:

@@ -129,7 +129,7 @@ def test_a_serving_engine_that_is_killed_does_not_blame_a_clients_mistake() -> N
     before = [one for one in journal("served-and-stopped") if not one.manager]
     assert any("[http_server] Error" in one.text for one in before)
     cause = find_cause(before, unit(result="signal", exit_status=9))
-    assert "result signal, exit status 9" in cause.summary
+    assert cause.summary.startswith("sglang.service was killed from outside (signal 9): ")
 
 
 def test_a_fatal_error_before_the_stop_is_the_cause() -> None:
@@ -292,7 +292,8 @@ def manager(*texts: str) -> list[Line]:
         (unit(result="exit-code", exit_status=243), [], "CREDENTIALS", "service-credential"),
         (unit(result="start-limit-hit"), [], "started too often", "service-limit"),
         (unit(result="timeout"), [], "timeout ran out", ""),
-        (unit(result="signal", exit_status=9), [], "result signal, exit status 9", ""),
+        (unit(result="signal", exit_status=7), [], "result signal, exit status 7", ""),
+        (unit(result="signal", exit_status=9), [], "killed from outside (signal 9)", ""),
         (unit(load_state="not-found", active="inactive"), [], "is not-found", ""),
         (unit(load_state="masked", active="inactive"), [], "is masked", ""),
         (
@@ -310,6 +311,36 @@ def test_deaths_that_only_systemd_tells(
     assert wanted in cause.summary
     assert cause.signature == signature
     assert list(cause.evidence) == says
+
+
+@pytest.mark.parametrize(
+    ("kernel", "says", "signature"),
+    [
+        (
+            [],
+            "the kernel's log shows no out-of-memory kill (it is empty, or could not be read)",
+            "",
+        ),
+        (["usb 1-1: new device"], "the kernel's log shows no out-of-memory kill, so somebody", ""),
+        (
+            ["Out of memory: Killed process 4242 (python) total-vm:1kB, anon-rss:1kB"],
+            "the kernel's log shows an out-of-memory kill",
+            "oom-kill",
+        ),
+        (
+            ["Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB"],
+            "the kernel's log shows an out-of-memory kill",
+            "oom-kill-unit",
+        ),
+    ],
+)
+def test_a_silent_sigkill_is_said_to_come_from_outside(
+    kernel: list[str], says: str, signature: str
+) -> None:
+    killed = unit(result="signal", exit_status=9)
+    cause = find_cause(manager("x: killed"), killed, kernel=[Line(text) for text in kernel])
+    assert cause.summary.startswith(f"sglang.service was killed from outside (signal 9): {says}")
+    assert cause.signature == signature
 
 
 def test_a_kill_by_the_kernel_explains_the_tracebacks_of_the_others() -> None:
