@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[4]
 KEY = "sesame-is-open-0815"
 
-_SYSTEMCTL = '#!/bin/sh\necho "$$ $*" >> {folder}/systemctl.log\ncat {folder}/state\n'
+_SYSTEMCTL = (
+    '#!/bin/sh\necho "$$ $(date +%s.%N) $*" >> {folder}/systemctl.log\ncat {folder}/state\n'
+)
 # -f replays the journal, then stays until nobody reads any more, as journalctl does.
 _JOURNALCTL = """#!/bin/sh
-echo "$$ $*" >> {folder}/journalctl.log
+echo "$$ $(date +%s.%N) $*" >> {folder}/journalctl.log
 case "$*" in
 *--sync*) exit 0 ;;
 *-f*) exec tail -n +1 -f {folder}/journal ;;
