@@ -38,9 +38,12 @@ class Outcome:
         return int(found[1])
 
     def says(self, text: str) -> bool:
-        """Whether the output has the text, however it is folded."""
-        flat = re.sub(r"\s+", " ", self.output)
-        return re.sub(r"\s+", " ", text) in flat
+        """Whether the output has the text, however YAML folds and quotes it."""
+
+        def plain(words: str) -> str:
+            return re.sub(r"\s+", " ", words).replace("''", "'")
+
+        return plain(text) in plain(self.output)
 
 
 class Node:
