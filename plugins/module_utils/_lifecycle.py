@@ -154,7 +154,8 @@ def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str
 
     Args:
         failed: `host`, `launch`, `release`, `message` (what failed, cause and remedy), `folder`
-            (where its log is), `root`, `unit`.
+            (where its log is), `root`, `unit`, and `differences` (phrases, what differs from the
+            launch that served; may be left out).
         outcome: `serving` (a launch record, empty when nothing serves), `message` (why going back
             failed, empty when it did not, or there was nothing to go back to), `foreign` (whether
             somebody else had deployed meanwhile), and `accept_length` and `ready_seconds` of the
@@ -183,6 +184,18 @@ def _named(launch: Mapping[str, Any]) -> str:
     return f"release {launch['release']} (launch {launch['launch']})"
 
 
+def _advice(failed: Mapping[str, Any]) -> str:
+    """What to do about a failure: its remedy, else where to look for its cause."""
+    if "Remedy: " in failed["message"]:
+        return "act on the remedy"
+    look = f"look at the log in {failed['folder']}"
+    known = "no known fault explains it"
+    if differs := failed.get("differences"):
+        told = "; ".join(differs)
+        return f"{known}; what differs from the launch that served: {told}. Mend that or {look},"
+    return f"{known}; {look}"
+
+
 def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Sequence[str]:
     record = outcome["serving"]
     if outcome.get("foreign"):
@@ -198,7 +211,7 @@ def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Seque
                 f"Serving now: {_named(record)}, as it served before; ready "
                 f"{outcome['ready_seconds']:.0f} s after its start and gated again{figures}."
             ),
-            "To do: act on the remedy and run the deployment again; until then the node serves.",
+            f"To do: {_advice(failed)} and run the deployment again; until then the node serves.",
         )
     stopped = (
         f"Serving now: NOTHING. The engine is stopped; its log: journalctl -u {failed['unit']}"
@@ -206,7 +219,7 @@ def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Seque
     if not record:
         return (
             f"{stopped}. There is no other launch that passed its gate to go back to.",
-            "To do: act on the remedy and run the deployment again.",
+            f"To do: {_advice(failed)} and run the deployment again.",
         )
     first = outcome["message"].strip().splitlines()
     return (

@@ -44,6 +44,10 @@ options:
     description: The file with the secrets, whose values are taken out of everything kept.
     type: path
     default: /etc/sglang/secrets.yaml
+  config:
+    description: The configuration folder with the launch records.
+    type: path
+    default: /etc/sglang
   folder:
     description: The folder of all failures.
     type: path
@@ -73,14 +77,27 @@ folder:
   description: Where it is kept.
   type: str
   returned: always
+differences:
+  description: >-
+    What differs from the launch that served, in at most five phrases; empty when none has, or
+    this is the one.
+  type: list
+  elements: str
+  returned: always
 """
 
 import subprocess
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _failures
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _changes,
+    _failures,
+    _launches,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import redact
 
 _LINES = "20000"
 
@@ -109,6 +126,36 @@ def _text(path: str) -> str:
         return ""
 
 
+def compare(
+    config: Path, launch: str, release: str, files: Mapping[str, str], secrets: Iterable[str]
+) -> list[str]:
+    """What differs from the launch that served, without secrets.
+
+    Args:
+        config: The configuration folder with the launch records.
+        launch: Digest of the launch that failed.
+        release: Its release.
+        files: Name to content of its files.
+        secrets: Values that may stand nowhere.
+
+    Returns:
+        Phrases; none when no launch has served, its record cannot be read, or it is this one.
+    """
+    # A damaged record must not keep the old engine from coming back.
+    try:
+        served = _launches.read(config)[_launches.SERVING]
+        if served in ("", launch):
+            return []
+        record, kept = _launches.load_files(config, served)
+    except (_launches.LaunchRecordError, OSError, KeyError, TypeError, ValueError):
+        return []
+    found = _changes.differences({file.stored: file.content for file in kept}, files)
+    if record["release"] != release:
+        found.insert(0, f"release {record['release']} -> {release}")
+    hidden = list(secrets)
+    return [redact(phrase, hidden) for phrase in found]
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -121,6 +168,7 @@ def main() -> None:
             "message": {"type": "str", "required": True},
             "files": {"type": "list", "elements": "path", "default": []},
             "secrets": {"type": "path", "default": "/etc/sglang/secrets.yaml", "no_log": False},
+            "config": {"type": "path", "default": "/etc/sglang"},
             "folder": {"type": "path", "default": str(_failures.FOLDER)},
         },
         supports_check_mode=True,
@@ -130,22 +178,21 @@ def main() -> None:
         asked["launch"], asked["release"], asked["stack"], round(time.time()), asked["message"]
     )
     place = Path(asked["folder"])
-    if module.check_mode:
-        module.exit_json(changed=True, folder=str(place / _failures.name_of(failure)))
     copies = {Path(path).name: _text(path) for path in asked["files"] if path != asked["secrets"]}
+    secrets = _failures.secrets_in(_text(asked["secrets"]))
+    differences = compare(Path(asked["config"]), failure.launch, failure.release, copies, secrets)
+    if module.check_mode:
+        folder = place / _failures.name_of(failure)
+        module.exit_json(changed=True, folder=str(folder), differences=differences)
     try:
         folder = _failures.keep(
-            place,
-            failure,
-            read_journal(asked["unit"], asked["invocation"]),
-            copies,
-            _failures.secrets_in(_text(asked["secrets"])),
+            place, failure, read_journal(asked["unit"], asked["invocation"]), copies, secrets
         )
     except OSError as error:
         # A full disk must not keep the old engine from coming back.
         module.warn(f"the failed start's log could not be kept: {error}")
-        module.exit_json(changed=False, folder="nowhere (see the warning)")
-    module.exit_json(changed=True, folder=str(folder))
+        module.exit_json(changed=False, folder="nowhere (see the warning)", differences=differences)
+    module.exit_json(changed=True, folder=str(folder), differences=differences)
 
 
 if __name__ == "__main__":

@@ -170,6 +170,27 @@ def test_the_screen_says_what_failed_why_what_serves_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("serving", [{}, record(A, "r1")])
+@pytest.mark.parametrize(
+    ("message", "differs", "advice"),
+    [
+        ("Cause: x\nRemedy: patch it", ["release r1 -> r2"], "To do: act on the remedy and run"),
+        (
+            "Cause: x",
+            ["release r1 -> r2", "arguments added: --x"],
+            "what differs from the launch that served: release r1 -> r2; arguments added: --x. ",
+        ),
+        ("Cause: x", [], "To do: no known fault explains it; look at the log in /var/f and run"),
+    ],
+)
+def test_the_screen_speaks_of_a_remedy_only_where_there_is_one(
+    serving: Any, message: str, differs: list[str], advice: str
+) -> None:
+    outcome = {"serving": serving, "message": "", "ready_seconds": 1.0}
+    failed = {**FAILED, "message": message, "differences": differs}
+    assert advice in _lifecycle.failure_screen(failed, outcome)
+
+
+@pytest.mark.parametrize("serving", [{}, record(A, "r1")])
 def test_the_screen_never_says_that_something_serves_when_nothing_does(serving: Any) -> None:
     message = "n1: dead too\nCause: disk" if serving else ""
     screen = _lifecycle.failure_screen(FAILED, {"serving": serving, "message": message})
