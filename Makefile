@@ -13,6 +13,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHONPATH := $(CURDIR)/collections:$(CURDIR)
 export MOLECULE_GLOB := molecule/*/molecule.yml
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+# Progress reaches a pipe or a CI log while it goes on, not at its end.
+export PYTHONUNBUFFERED := 1
 PLAYBOOKS := deploy.yml $(wildcard playbooks/*.yml)
 
 .PHONY: help

@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[4]
 KEY = "sesame-is-open-0815"
 
-_SYSTEMCTL = (
-    '#!/bin/sh\necho "$$ $(date +%s.%N) $*" >> {folder}/systemctl.log\ncat {folder}/state\n'
-)
+_SYSTEMCTL = '#!/bin/sh\necho "$$ $*" >> {folder}/systemctl.log\ncat {folder}/state\n'
 # -f replays the journal, then stays until nobody reads any more, as journalctl does.
 _JOURNALCTL = """#!/bin/sh
-echo "$$ $(date +%s.%N) $*" >> {folder}/journalctl.log
+echo "$$ $*" >> {folder}/journalctl.log
 case "$*" in
 *--sync*) exit 0 ;;
 *-f*) exec tail -n +1 -f {folder}/journal ;;
@@ -143,6 +141,8 @@ def prepare(
         "ANSIBLE_HOME": str(folder / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_LOCALHOST_WARNING": "0",
+        # ansible-core flushes nothing itself: a terminal gets each line at once, a pipe does not.
+        "PYTHONUNBUFFERED": "1",
     }
     if path:
         environment["PATH"] = path
