@@ -18,14 +18,6 @@ description:
   - The proof is recorded with the boot and the driver that it was made on
     (C(proofs/RELEASE.json)).
 options:
-  user:
-    description: The engine's user.
-    type: str
-    required: true
-  environment:
-    description: The engine's environment.
-    type: dict
-    default: {}
   backend:
     description: V(nccl) for GPUs, V(gloo) for the CPU.
     type: str
@@ -48,7 +40,7 @@ options:
     description: Seconds for one run.
     type: float
     default: 90
-extends_documentation_fragment: [sm120.sglang.release]
+extends_documentation_fragment: [sm120.sglang.release, sm120.sglang.account]
 attributes:
   check_mode:
     description: Nothing runs.

@@ -76,7 +76,6 @@ seconds:
 """
 
 import os
-import pwd
 import subprocess
 import tempfile
 import time
@@ -85,6 +84,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils._cuda import proof
+from ansible_collections.sm120.sglang.plugins.module_utils._node import account
 
 
 def _environment(asked: dict[str, Any], home: str) -> dict[str, str]:
@@ -99,17 +99,8 @@ def _environment(asked: dict[str, Any], home: str) -> dict[str, str]:
     }
 
 
-def _identity(user: str) -> dict[str, Any]:
-    """Arguments of subprocess that make it run as a user."""
-    if not user or pwd.getpwnam(user).pw_uid == os.geteuid():
-        return {}
-    entry = pwd.getpwnam(user)
-    groups = os.getgrouplist(user, entry.pw_gid)
-    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}
-
-
 def _prove(asked: dict[str, Any], folder: str) -> tuple[dict[str, Any], list[str]]:
-    identity = _identity(asked["user"])
+    identity = account.become(asked["user"])[1] if asked["user"] else {}
     if identity:
         os.chown(folder, identity["user"], identity["group"])
     environment = _environment(asked, folder)
@@ -177,8 +168,8 @@ def main() -> None:
         proof.gencode(asked["architecture"])
         with tempfile.TemporaryDirectory(prefix="cuda-proof-") as folder:
             result, problems = _prove(asked, folder)
-    except (ValueError, KeyError) as error:
-        module.fail_json(msg=str(error).strip("'\""))
+    except (ValueError, account.AccountError) as error:
+        module.fail_json(msg=str(error))
     if problems:
         module.fail_json(msg=problems[0])
     module.exit_json(changed=False, **result)

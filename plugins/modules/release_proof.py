@@ -16,14 +16,6 @@ description:
   - The proof is recorded with the boot and the driver that it was made on
     (C(proofs/RELEASE.json)).
 options:
-  user:
-    description: The engine's user.
-    type: str
-    required: true
-  environment:
-    description: The engine's environment.
-    type: dict
-    default: {}
   modules:
     description: Python modules to import, torch first.
     type: list
@@ -37,7 +29,7 @@ options:
     description: Seconds after which the proof is stopped and has failed.
     type: float
     default: 300
-extends_documentation_fragment: [sm120.sglang.release]
+extends_documentation_fragment: [sm120.sglang.release, sm120.sglang.account]
 attributes:
   check_mode:
     description: The proof is made where there is a tree; nothing is recorded.

@@ -83,12 +83,17 @@ def _of(limits: Mapping[str, Any], name: str) -> tuple[str, int] | None:
     return None
 
 
-def _memlock(limits: Mapping[str, Any]) -> Finding:
+def _limit(check: str, limits: Mapping[str, Any], name: str, own: str) -> tuple[str, int] | Finding:
+    """Where a limit was read and its value, or the finding of a check that has nothing to judge."""
     if limits["state"] != "ok":
-        return Finding("memlock", UNKNOWN, f"systemctl: {limits['state']}")
-    have = _of(limits, "memlock")
-    if have is None:
-        return Finding("memlock", OK, "no unit yet; the role's own has none")
+        return Finding(check, UNKNOWN, f"systemctl: {limits['state']}")
+    return _of(limits, name) or Finding(check, OK, f"no unit yet; the role's own has {own}")
+
+
+def _memlock(limits: Mapping[str, Any]) -> Finding:
+    have = _limit("memlock", limits, "memlock", "none")
+    if isinstance(have, Finding):
+        return have
     place, value = have
     if value == INFINITY:
         return Finding("memlock", OK, f"{place} has no limit")
@@ -98,22 +103,18 @@ def _memlock(limits: Mapping[str, Any]) -> Finding:
 def _nofile(limits: Mapping[str, Any], most: int | None, wanted: int) -> Finding:
     if most is not None and most < wanted:
         return Finding("nofile", FOUND, f"fs.nr_open is {most}, {wanted} wanted")
-    if limits["state"] != "ok":
-        return Finding("nofile", UNKNOWN, f"systemctl: {limits['state']}")
-    have = _of(limits, "nofile")
-    if have is None:
-        return Finding("nofile", OK, "no unit yet; the role's own has enough")
+    have = _limit("nofile", limits, "nofile", "enough")
+    if isinstance(have, Finding):
+        return have
     place, value = have
     short = value != INFINITY and value < wanted
     return Finding("nofile", FOUND if short else OK, f"{place} may open {value} files")
 
 
 def _stack(limits: Mapping[str, Any]) -> Finding:
-    if limits["state"] != "ok":
-        return Finding("stack_limit", UNKNOWN, f"systemctl: {limits['state']}")
-    have = _of(limits, "stack")
-    if have is None:
-        return Finding("stack_limit", OK, "no unit yet; the role's own has 64 MiB")
+    have = _limit("stack_limit", limits, "stack", "64 MiB")
+    if isinstance(have, Finding):
+        return have
     place, value = have
     if value == INFINITY:
         return Finding("stack_limit", OK, f"{place} has no limit")
