@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a node should speculate, from what was measured on it with the stack that serves.
+
+A change needs a gain over what is configured that is outside its noise by a margin. Everything
+else, a missing benchmark, another stack's, one run a point, a failed setting, keeps what is
+configured, and the reason says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.metrics import (
+    RATE,
+    THROUGHPUT,
+    TTFT,
+    Metric,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import (
+    OFF,
+    Document,
+    Draft,
+    Point,
+    Setting,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats import (
+    Gain,
+    Summary,
+    mean,
+    shapes,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.words import (
+    day,
+    listed,
+    percent,
+    share,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.words import (
+    gain as gain_words,
+)
+
+Profile = Literal["latency", "throughput"]
+MARGIN = 0.03
+# Up to here a person waits for each answer; above, requests share the engine.
+_FEW_REQUESTS = 4
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to serve with.
+
+    Attributes:
+        speculation: Whether to speculate.
+        draft: How; None without speculation.
+        measured: Whether a result decided, or confirmed what was configured; else that is kept
+            for want of evidence, and the reason says what is missing.
+        reason: One line for the plan.
+    """
+
+    speculation: bool
+    draft: Draft | None
+    measured: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is compared, where, and by how much it has to differ."""
+
+    summary: Summary
+    base: Setting
+    points: Sequence[Point]
+    profile: Profile
+    margin: float
+
+    @property
+    def metric(self) -> Metric:
+        """The figure that decides."""
+        return RATE if self.profile == "latency" else THROUGHPUT
+
+    @property
+    def where(self) -> str:
+        """Its points, in words."""
+        return f"at concurrency {listed(sorted({one.concurrency for one in self.points}))}"
+
+    @property
+    def what(self) -> str:
+        """Its figure, in words."""
+        whose = "a request" if self.profile == "latency" else "all requests"
+        return f"output tok/s of {whose}"
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One setting against the one that it would replace."""
+
+    setting: Setting
+    gain: Gain | None
+    verdict: Literal["better", "worse", "same", "unknown"]
+    objection: str = ""
+
+
+def decide_speculation(
+    results: Sequence[Document],
+    profile: Profile,
+    margin: float = MARGIN,
+    *,
+    node: str,
+    fingerprint: str,
+    configured: Draft | None,
+    accept_meaningless: bool = False,
+) -> Decision:
+    """Decide it.
+
+    Args:
+        results: Stored results, of whatever node and stack.
+        profile: `latency` looks at a request's own rate at the lowest concurrencies and at the
+            time to first token, `throughput` at all output tokens at the highest ones.
+        margin: How far outside its noise a gain has to be, relative.
+        node: The node's name; results of others decide nothing.
+        fingerprint: Of the stack that is to serve; likewise.
+        configured: The draft setting to keep when nothing is decided; None for none.
+        accept_meaningless: Let figures decide that mean nothing (a lab's), to exercise it.
+
+    Returns:
+        The decision. It never raises for want of results.
+    """
+    own = [one for one in results if (one.node, one.stack.fingerprint) == (node, fingerprint)]
+    usable = [one for one in own if one.meaning.figures or accept_meaningless]
+    if not usable:
+        return _keep(configured, _nothing(results, own, node, fingerprint))
+    newest = max(usable, key=lambda one: one.started)
+    base = _setting_of(newest, configured)
+    when = f"benchmark of {day(newest.started)}, profile {profile}"
+    if base is None:
+        base = next((one for one in newest.settings if one.id == OFF), None)
+        if base is None:
+            return _keep(configured, f"neither it nor {OFF!r} was measured; {when}")
+    points = decisive_points(newest, profile)
+    asked = _Question(Summary(newest), base, points, profile, margin)
+    trials = [_try(asked, one) for one in newest.settings if one.id != base.id]
+    better = [one for one in trials if one.verdict == "better" and not one.objection]
+    if not better:
+        if base.draft != configured:
+            # What is configured was not measured itself: all that is known is how off does.
+            when = f"the configured setting was not measured; {when}"
+        return _keep(
+            configured,
+            f"{_why_not(trials, asked)}; {when}",
+            measured=base.draft == configured
+            and {"worse"} == {one.verdict for one in trials if not one.objection},
+        )
+    best = max(better, key=lambda one: one.gain.change if one.gain else 0.0)
+    words = gain_words(best.gain) if best.gain else ""
+    return Decision(
+        speculation=best.setting.speculation,
+        draft=best.setting.draft,
+        measured=True,
+        reason=f"speculation {'on' if best.setting.speculation else 'off'}: {best.setting.label} "
+        f"has {words} {asked.what} {asked.where} against {base.label}; {when}",
+    )
+
+
+def decisive_points(document: Document, profile: Profile) -> list[Point]:
+    """The points that a profile looks at: of each shape those of few requests, or of most.
+
+    `latency`: concurrency up to 4, or the lowest where none is. `throughput`: at least half of the
+    highest concurrency.
+    """
+    found: list[Point] = []
+    for group in shapes(document.points).values():
+        lowest, highest = group[0].concurrency, group[-1].concurrency
+        if profile == "latency":
+            found += [one for one in group if one.concurrency <= max(_FEW_REQUESTS, lowest)]
+        else:
+            found += [one for one in group if 2 * one.concurrency >= highest]
+    return found
+
+
+def _try(asked: _Question, setting: Setting) -> _Trial:
+    summary, base, points = asked.summary, asked.base, asked.points
+    metric, margin = asked.metric, asked.margin
+    gains = {}
+    for point in points:
+        for one in (setting, base):
+            cell = summary.cell(one.id, point.id)
+            if cell.state == "failed":
+                told = f"failed at concurrency {point.concurrency}: {cell.reasons[0]}"
+                whose = "" if one is setting else f"cannot be compared, {one.label} "
+                return _Trial(setting, None, "unknown", whose + told)
+        if (found := summary.gain(setting.id, base.id, point.id, metric)) is not None:
+            gains[point] = found
+    whole = mean(list(gains.values()))
+    if whole is None or len(gains) < len(points):
+        missed = listed([one.concurrency for one in points if one not in gains])
+        return _Trial(setting, whole, "unknown", f"not measured at concurrency {missed}")
+    verdict = whole.verdict(metric, margin)
+    against = [p for p, one in gains.items() if one.verdict(metric, margin) == "worse"]
+    if verdict == "better" and against:
+        point = against[0]
+        told = f"{percent(gains[point].change)} at concurrency {point.concurrency}"
+        return _Trial(setting, whole, verdict, f"better in the mean, but {told}")
+    if verdict == "better" and asked.profile == "latency":
+        return _Trial(setting, whole, verdict, _first_token(asked, setting, whole))
+    return _Trial(setting, whole, verdict)
+
+
+def _first_token(asked: _Question, setting: Setting, gained: Gain) -> str:
+    """An objection where the first token is later by more than the answer is faster."""
+    waits = [
+        asked.summary.gain(setting.id, asked.base.id, point.id, TTFT) for point in asked.points
+    ]
+    later = mean([one for one in waits if one is not None])
+    if later is None or later.verdict(TTFT, max(gained.change, 0.0)) != "worse":
+        return ""
+    return (
+        f"the first token comes later by {percent(later.change)}, more than the "
+        f"{percent(gained.change)} that the answer gains"
+    )
+
+
+def _why_not(trials: Sequence[_Trial], asked: _Question) -> str:
+    if not trials:
+        return f"nothing but {asked.base.label} was measured"
+    told = []
+    for one in trials:
+        if one.objection:
+            told.append(f"{one.setting.label} {one.objection}")
+        elif one.gain is not None:
+            told.append(
+                f"{one.setting.label} has {gain_words(one.gain)} {asked.what} {asked.where} "
+                f"against {asked.base.label}{_weight(one, asked.margin)}"
+            )
+    return "; ".join(told)
+
+
+def _weight(trial: _Trial, margin: float) -> str:
+    return {
+        "same": f", not outside the noise by the margin of {share(margin)}",
+        "unknown": ", and it takes two runs of each to know",
+    }.get(trial.verdict, "")
+
+
+def _nothing(
+    results: Sequence[Document], own: Sequence[Document], node: str, fingerprint: str
+) -> str:
+    if own:
+        return f"the benchmark of this stack means nothing ({own[-1].meaning.reason})"
+    others = sorted({one.stack.stack for one in results if one.node == node})
+    if others:
+        only = f"only of {listed(others)}"
+        return f"no benchmark of this very stack ({fingerprint}) on this node, {only}"
+    return "no benchmark of this stack on this node"
+
+
+def _setting_of(document: Document, draft: Draft | None) -> Setting | None:
+    return next((one for one in document.settings if one.draft == draft), None)
+
+
+def _keep(configured: Draft | None, why: str, *, measured: bool = False) -> Decision:
+    on = configured is not None
+    return Decision(on, configured, measured, f"speculation stays {'on' if on else 'off'}: {why}")
