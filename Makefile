@@ -131,6 +131,14 @@ test-lab: test-lab-state ## Boot, kill and stop real nodes
 test-deploy: test-lab-state ## Break deployments on a real node: bad input, interruptions, edits by hand
 	$(TEST_ENV) pytest -q -x tests/deploy -m lab
 
+# From release to release and back under load; each stack downloads some 600 MB once. UPGRADE_STEPS
+# names steps to take from what the node serves, such as lab-0.5.23,rollback.
+.PHONY: test-upgrade
+test-upgrade: test-lab-state ## The upgrade path with requests running all the time (UPGRADE_STEPS=...)
+	@for stack in lab-0.5.10.post1 lab-0.5.12.post1 lab-0.5.23; do \
+	  $(PY) -m lab.stack_wheels $$stack $(LAB_STATE)/wheels; done
+	$(TEST_ENV) pytest -q -x -s tests/upgrade -m upgrade
+
 .PHONY: test-molecule
 test-molecule: test-lab-state test-packages ## Molecule scenarios on lab nodes (SCENARIO=NAME for one)
 	$(TEST_ENV) molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all)

@@ -57,7 +57,11 @@ class Node:
         return command + (["--extra-vars", json.dumps(extra)] if extra else [])
 
     def deploy(
-        self, *words: str, extra: dict[str, Any] | None = None, playbook: str = "deploy.yml"
+        self,
+        *words: str,
+        extra: dict[str, Any] | None = None,
+        playbook: str = "deploy.yml",
+        seconds: float = PLAY_SECONDS,
     ) -> Outcome:
         """Deploy, or run another playbook, to the end."""
         started = time.monotonic()
@@ -66,7 +70,7 @@ class Node:
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
-            timeout=PLAY_SECONDS,
+            timeout=seconds,
             check=False,
         )
         return Outcome(done.returncode, done.stdout + done.stderr, time.monotonic() - started)

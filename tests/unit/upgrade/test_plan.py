@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read out of a play's output, on recorded plays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.upgrade.plan import Plan, changed, plan, tasks
+
+RECORDED = Path(__file__).parents[2] / "recordings/plays/upgrade-check.txt"
+
+
+def test_a_recorded_plan() -> None:
+    found = plan(RECORDED.read_text())
+    assert found.built == ["lab-0.5.10.post1-1a0a3e50bd8d"]
+    assert found.pruned == []
+    assert found.restarts
+    assert found.downtime == 131.0
+    # YAML folds long lines; the plan has them whole.
+    assert found.lines[-1].endswith("the communicator is disabled before this table is read")
+
+
+def test_the_tasks_that_would_change_something() -> None:
+    assert changed(RECORDED.read_text()) == [
+        "Bring the wheels that the node lacks",
+        "Build the release beside the serving one",
+        "Prove the release as the engine's user and complete it",
+        "Make the release's kernel cache",
+        "Switch to the launch",
+        "Keep the launch that proved itself",
+    ]
+    name, printed = tasks(RECORDED.read_text())[0]
+    assert (name, printed.strip()) == ("Refuse an inventory without nodes", "ok: [localhost]")
+
+
+def test_other_plans() -> None:
+    lines = (
+        "prune: release lab-0.5.9-a1e7d7818f55: old, 3 stay; goes after the gate with its cache",
+        "engine_release: release x: 2 file(s) not as built: a; b",
+        "the engine goes on without a restart",
+    )
+    found = Plan(lines)
+    assert (found.pruned, found.built) == (["lab-0.5.9-a1e7d7818f55"], ["x"])
+    assert (found.restarts, found.downtime) == (False, None)
+    assert Plan(("the engine RESTARTS",)).downtime is None
+
+
+def test_an_output_without_a_plan() -> None:
+    with pytest.raises(ValueError, match="no plan"):
+        plan("TASK [a : b] ****\nok: [lab-1]\n")
