@@ -18,10 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.inventory import addresses, listing
-from lab.state import Lab, state_dir
+from lab.state import state_dir
 from tests.deploy.conftest import REPOSITORY, Node
-from tests.upgrade.load import Engine, Load
+from tests.upgrade.load import Load, clients
 from tests.upgrade.report import Report
 
 FIRST = "lab-0.5.9"
@@ -68,14 +67,9 @@ def results() -> Path:
 @pytest.fixture(scope="session")
 def load(node: Node, results: Path) -> Iterator[Load]:
     """Clients that ask all the time."""
-    lab = Lab(state_dir())
-    found = listing(lab, addresses(lab))["_meta"]["hostvars"]["lab-1"]
-    key = (state_dir() / "secrets" / "api_key").read_text().split()[0]
-    journal = results / time.strftime("requests-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
-    load = Load(Engine(found["engine_host"], 30000, key), "kimi-lab", journal)
-    load.start()
-    yield load
-    load.stop()
+    name = time.strftime("requests-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
+    with clients(results / name) as load:
+        yield load
 
 
 @pytest.fixture(scope="session")

@@ -14,17 +14,21 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import requests
 
+from lab.inventory import addresses, listing
 from lab.models.vocabulary import vocabulary, words
+from lab.state import Lab, state_dir
 from tests.upgrade.records import Outcome, Record, Seen, Trouble, classify
 
 REQUEST_SECONDS = 150.0
 """No request may take longer; above `engine_stop_timeout`, to which a drain is bounded."""
+_PORT = 30000
 _CONNECT_SECONDS = 5.0
 _HEALTH_SECONDS = 30.0
 _HEALTH_PAUSE = 0.25
@@ -222,3 +226,21 @@ def _describe(seen: Seen) -> str:
     if seen.text:
         told.append(f"text {seen.text!r}, finish reason {seen.finish!r}")
     return "; ".join(part for part in told if part)
+
+
+@contextmanager
+def clients(journal: Path, count: int = 4) -> Iterator[Load]:
+    """Clients of the lab's first node, for as long as the context lasts.
+
+    Args:
+        journal: Where the records go.
+        count: How many clients ask at the same time.
+    """
+    node = listing(Lab(state_dir()), addresses(Lab(state_dir())))["_meta"]["hostvars"]["lab-1"]
+    key = (state_dir() / "secrets" / "api_key").read_text().split()[0]
+    load = Load(Engine(node["engine_host"], _PORT, key), "kimi-lab", journal, count)
+    load.start()
+    try:
+        yield load
+    finally:
+        load.stop()

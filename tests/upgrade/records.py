@@ -124,6 +124,11 @@ def read(lines: Iterable[str]) -> list[Record]:
     return [found[number] for number in sorted(found)]
 
 
+def broken(records: Iterable[Record]) -> list[Record]:
+    """Requests that ended as none may whose client's proxy reads the engine's health."""
+    return [r for r in records if r.outcome not in (Outcome.ANSWERED, Outcome.REFUSED)]
+
+
 @dataclass(frozen=True)
 class Switch:
     """When systemd stopped one engine and started the next; seconds since the epoch."""

@@ -73,16 +73,21 @@ def _cells(step: Step) -> list[str]:
 
 
 class Report:
-    """Collects steps and writes them to `steps.jsonl` below a folder."""
+    """Collects steps; figures go to `steps.jsonl` in a folder, each one's plays to a file there."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / "steps.jsonl"
+        self.folder = folder
         self.steps: list[Step] = []
+
+    def keep(self, name: str, output: str) -> None:
+        """Keep what the plays of the next step said."""
+        path = self.folder / f"{len(self.steps) + 1}-{name.replace(':', '-')}.log"
+        path.write_text(output, encoding="utf-8")
 
     def add(self, step: Step) -> None:
         """Take a step in, and write it down."""
         self.steps.append(step)
-        with self.path.open("a", encoding="utf-8") as stream:
+        with (self.folder / "steps.jsonl").open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(asdict(step)) + "\n")
 
     def table(self) -> str:

@@ -16,15 +16,13 @@ from tests.deploy.conftest import Node
 from tests.upgrade.conftest import record, steps, wait_until
 from tests.upgrade.load import REQUEST_SECONDS, Load
 from tests.upgrade.plan import changed, plan
-from tests.upgrade.records import Outcome, Switch, account, switches
+from tests.upgrade.records import Outcome, Switch, account, broken, switches
 from tests.upgrade.report import Report, Step
 
 pytestmark = pytest.mark.upgrade
 
 PLAY_SECONDS = 2400.0
 PATCH = "Patch the release"
-# Nothing of this may ever happen to a client whose proxy reads /health.
-NEVER = (Outcome.WRONG, Outcome.FAILED, Outcome.TIMEOUT, Outcome.LOST, Outcome.CUT)
 
 
 def command(step: str) -> dict[str, Any]:
@@ -63,6 +61,7 @@ def test_step(node: Node, load: Load, report: Report, step: str) -> None:
 
     asked = time.time()
     outcome = node.deploy(seconds=PLAY_SECONDS, **command(step))
+    report.keep(step, foreseen.output + outcome.output)
     assert outcome.code == 0, outcome.output
     has, after = releases(node), node.link("current")
     switch = last_switch(node, asked)
@@ -73,7 +72,7 @@ def test_step(node: Node, load: Load, report: Report, step: str) -> None:
     met = account(load.records(began), switch)
     report.add(Step(step, before, after, foretold.downtime, start, outcome.seconds, switch, met))
 
-    bad = [r for r in load.records(began) if r.outcome in NEVER]
+    bad = broken(load.records(began))
     assert not bad, "\n".join(record.line() for record in bad)
     assert met.outcomes[Outcome.REFUSED.value] > 0
     assert met.downtime is not None

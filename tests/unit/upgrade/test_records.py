@@ -16,6 +16,7 @@ from tests.upgrade.records import (
     Switch,
     Trouble,
     account,
+    broken,
     classify,
     read,
     switches,
@@ -90,6 +91,13 @@ def test_requests_around_a_switch() -> None:
         "lost": 0,
     }
     assert (switch.drain, switch.between) == (4.0, 0.25)
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_what_no_client_may_meet(outcome: Outcome) -> None:
+    record = Record(1, "chat", 1.0, 2.0, outcome)
+    fine = outcome in (Outcome.ANSWERED, Outcome.REFUSED)
+    assert broken([record]) == ([] if fine else [record])
 
 
 def test_no_downtime_is_told_of_an_engine_that_never_answered() -> None:
