@@ -179,6 +179,7 @@ class FilterModule:
             "plan_summary": _decide.summary,
             "unproved_launch": _lifecycle.unproved,
             "prune_differences": _lifecycle.prune,
+            "interrupted_benchmark": _lifecycle.interrupted_benchmark,
             "expected_downtime": _lifecycle.downtime,
             "launch_remarks": _lifecycle.remarks,
             "rollback_target": _lifecycle.automatic_target,

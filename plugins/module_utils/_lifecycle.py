@@ -31,6 +31,23 @@ def unproved(node: Mapping[str, Any], launch: str) -> list[Difference]:
     return [{"item": f"launch {launch}", "reason": reason, "restart": False}]
 
 
+def interrupted_benchmark(node: Mapping[str, Any]) -> list[Difference]:
+    """Decide whether a benchmark that was not finished has to be ended.
+
+    Args:
+        node: The reading.
+
+    Returns:
+        One difference when the node still waits to put back what served before a benchmark. The
+        switch ends that; whether the engine restarts is told by what runs now.
+    """
+    pending = node["benchmark"]["pending"]
+    if not pending:
+        return []
+    reason = f"begun on {_when(pending['started'])} and not finished; its guard is taken away"
+    return [{"item": "benchmark", "reason": reason, "restart": False}]
+
+
 def prune(node: Mapping[str, Any], release: str, keep: int) -> list[Difference]:
     """Decide which old releases go after the gate (`_prune.removable`), one difference each."""
     reason = f"old, {keep} stay; goes after the gate with its cache, records and wheels"
@@ -69,13 +86,20 @@ def remarks(node: Mapping[str, Any], launch: str) -> list[str]:
         launch: Digest of the wanted launch.
 
     Returns:
-        A sentence when this launch failed its last gate here, and one when it was left by hand;
-        none when it is the one that serves.
+        A sentence when this launch failed its last gate here, and one when it was left by hand,
+        neither when it is the one that serves; one when a benchmark's guard had to put back what
+        serves.
     """
     known = node["launches"]
-    if known["serving"] == launch:
-        return []
+    restored = node["benchmark"]["restored"]
     found = []
+    if restored.get("launch") == known["serving"] != "":
+        found.append(
+            f"a benchmark was interrupted and the node went back by itself on "
+            f"{_when(restored['at'])}: {restored['why']}"
+        )
+    if known["serving"] == launch:
+        return found
     failed = [entry for entry in node["failures"] if entry["launch"] == launch]
     if failed:
         last = failed[-1]

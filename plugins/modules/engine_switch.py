@@ -103,6 +103,12 @@ options:
     description: Seconds to wait for the old engine's GPU memory.
     type: int
     default: 60
+  guarded:
+    description:
+      - Whether this is a benchmark's own switch, which M(sm120.sglang.benchmark_guard) undoes. Any
+        other switch or stop ends an interrupted benchmark.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Shows what would be written and switched.
@@ -163,6 +169,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release, _switch
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import guard
 from ansible_collections.sm120.sglang.plugins.module_utils._launches import File
 
 
@@ -191,6 +198,7 @@ SPEC: dict[str, Any] = {
     "drain": {"type": "bool", "default": True},
     "enabled": {"type": "bool"},
     "memory_timeout": {"type": "int", "default": 60},
+    "guarded": {"type": "bool", "default": False},
 }
 
 
@@ -263,9 +271,11 @@ def main() -> None:
             )
             if enable:
                 _switch.enable(node.unit, asked["enabled"])
+            if not asked["guarded"]:
+                guard.disarm(guard.STATE)
     except _switch.SwitchError as error:
         module.fail_json(msg=str(error), touched=error.touched, foreign=False)
-    except _release.ReleaseError as error:
+    except (_release.ReleaseError, guard.GuardError) as error:
         module.fail_json(msg=str(error), touched=False, foreign=False)
     for warning in report.warnings:
         module.warn(warning)
@@ -292,9 +302,13 @@ def stop(module: AnsibleModule, node: _switch.Node, config: Path) -> dict[str, A
     result["changed"] = _switch.running(node.unit)
     if not module.check_mode:
         try:
+            # Else an interrupted benchmark's guard would start it again.
+            guard.disarm(guard.STATE)
             report = _switch.stop(node, drain=module.params["drain"])
         except _switch.SwitchError as error:
             module.fail_json(msg=str(error), touched=True, foreign=False)
+        except guard.GuardError as error:
+            module.fail_json(msg=str(error), touched=False, foreign=False)
         result["changed"] |= bool(report.ended)
         result["ended"] = report.ended
         result["stopping_seconds"] = round(report.stopping, 3)

@@ -29,6 +29,10 @@ options:
     description: The folder of what is kept of failed launches.
     type: path
     default: /var/lib/sglang/failures
+  benchmarks:
+    description: The folder of stored benchmarks.
+    type: path
+    default: /var/lib/sglang/benchmarks
   unit:
     description: The engine's unit.
     type: str
@@ -121,6 +125,12 @@ failures:
   type: list
   elements: dict
   returned: always
+benchmark:
+  description:
+    - C(pending), a benchmark that was not finished; C(restored), what its guard did last by itself;
+      C(results), stored documents, oldest first.
+  type: dict
+  returned: always
 models:
   description: Missing and unverified files of each model, its config, and what its weights hold.
   type: dict
@@ -159,6 +169,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _failures, _launches, _verified
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import guard, store
 from ansible_collections.sm120.sglang.plugins.module_utils._host.read import read_host
 from ansible_collections.sm120.sglang.plugins.module_utils._node import (
     cuda,
@@ -187,6 +198,10 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
         "releases": deployment.read_releases(Path(asked["root"]), asked["releases"]),
         "launches": _launches.read(Path(asked["config"])),
         "failures": _failures.read(Path(asked["failures"])),
+        "benchmark": {
+            **guard.read(guard.STATE),
+            "results": store.read(Path(asked["benchmarks"])),
+        },
         "unit": service.read_unit(asked["unit"]),
         "files": {path: system.read_file(path) for path in asked["files"]},
         "ports": service.read_ports(asked["ports"]),
@@ -208,6 +223,7 @@ def main() -> None:
             "releases": strings,
             "config": {"type": "path", "default": "/etc/sglang"},
             "failures": {"type": "path", "default": str(_failures.FOLDER)},
+            "benchmarks": {"type": "path", "default": str(store.FOLDER)},
             "unit": {"type": "str", "required": True},
             "user": {"type": "str", "required": True},
             "files": paths,
@@ -224,7 +240,7 @@ def main() -> None:
     )
     try:
         found = read(module.params)
-    except _verified.VerifyError as error:
+    except (_verified.VerifyError, guard.GuardError) as error:
         module.fail_json(msg=str(error))
     except PermissionError as error:
         module.fail_json(msg=f"{error.filename} is not readable for this user; run with become")

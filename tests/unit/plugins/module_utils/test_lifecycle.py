@@ -24,6 +24,7 @@ def node(**over: Any) -> dict[str, Any]:
         "launches": {**launches, **over.get("launches", {})},
         "releases": {**releases, **over.get("releases", {})},
         "failures": over.get("failures", []),
+        "benchmark": {"pending": {}, "restored": {}, **over.get("benchmark", {})},
     }
 
 
@@ -77,6 +78,21 @@ def test_the_plan_remembers_what_failed_and_what_was_left_by_hand() -> None:
     assert _lifecycle.remarks(seen, C) == []
     # What serves has proved itself since.
     assert _lifecycle.remarks(node(failures=[{**failure, "launch": A}]), A) == []
+
+
+def test_a_benchmark_that_was_not_finished_is_ended_without_a_restart_of_its_own() -> None:
+    assert _lifecycle.interrupted_benchmark(node()) == []
+    (found,) = _lifecycle.interrupted_benchmark(node(benchmark={"pending": {"started": 60.0}}))
+    assert found["reason"].startswith("begun on 1970-01-01 00:01 UTC and not finished")
+    assert not found["restart"]
+
+
+def test_the_plan_tells_that_the_node_went_back_by_itself() -> None:
+    restored = {"launch": A, "at": 60.0, "why": "nobody went on with it"}
+    (found,) = _lifecycle.remarks(node(benchmark={"restored": restored}), A)
+    assert found.endswith("by itself on 1970-01-01 00:01 UTC: nobody went on with it")
+    # Something else has been served since.
+    assert _lifecycle.remarks(node(**TWO, benchmark={"restored": restored}), B) == []
 
 
 @pytest.mark.parametrize(

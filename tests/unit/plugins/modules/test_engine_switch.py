@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release, _switch
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import guard
 from ansible_collections.sm120.sglang.plugins.modules import engine_switch
 
 OLD, NEW = "a" * 16, "b" * 16
@@ -306,3 +307,24 @@ def test_killed_at_any_step_a_new_launch_is_never_claimed_half_done(
     assert place.launch() == NEW
     assert _release.linked(place.root, "current") == "r2"
     assert not run_module(engine_switch, place.arguments(NEW, "r2", restart=False))["changed"]
+
+
+@pytest.mark.parametrize(
+    ("over", "guarded"),
+    [({}, False), ({"state": "stopped"}, False), ({"guarded": True}, True)],
+    ids=["deployed", "stopped", "measured"],
+)
+def test_only_a_benchmark_s_own_switch_leaves_its_guard(
+    run_module: Any,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    over: dict[str, Any],
+    guarded: bool,
+) -> None:
+    """Else the guard would undo what an operator does in the middle of a benchmark."""
+    pending = place.root / "benchmark/pending.json"
+    pending.parent.mkdir()
+    pending.write_text("{}")
+    monkeypatch.setattr(guard, "STATE", pending.parent)
+    run_module(engine_switch, place.arguments(NEW, "r2", **over))
+    assert pending.exists() is guarded
