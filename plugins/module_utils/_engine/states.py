@@ -203,22 +203,38 @@ def was_served(lines: Iterable[Line]) -> bool:
     return any(not line.manager and _SERVED.search(line.text) for line in lines)
 
 
-def read_load(asked: Asked, lines: Iterable[Line] = ()) -> Load:
-    """What the engine says of its work: `/metrics` where it is on, else its last decode log line.
+def decode_batches(messages: Iterable[str]) -> list[dict[str, float]]:
+    """What the engine's decode log lines say, one each 40 steps.
 
-    Only named figures are taken: `/server_info` returns API keys too (0.5.9 http_server.py:605).
+    Args:
+        messages: Log messages of any kind.
+
+    Returns:
+        For each decode line `running` and `queued` (requests), `kv_use` (0 to 1), `throughput`
+        (tokens a second), and `accept` (tokens a verify step) with speculation.
     """
-    found: dict[str, float] = {}
-    for line in lines:
-        if batch := _BATCH.search(line.message):
-            found = {
+    found = []
+    for message in messages:
+        if batch := _BATCH.search(message):
+            figures = {
                 "running": float(batch["running"]),
                 "queued": float(batch["queued"] or 0),
                 "kv_use": float(batch["usage"]),
                 "throughput": float(batch["speed"]),
             }
             if batch["accept"]:
-                found["accept"] = float(batch["accept"])
+                figures["accept"] = float(batch["accept"])
+            found.append(figures)
+    return found
+
+
+def read_load(asked: Asked, lines: Iterable[Line] = ()) -> Load:
+    """What the engine says of its work: `/metrics` where it is on, else its last decode log line.
+
+    Only named figures are taken: `/server_info` returns API keys too (0.5.9 http_server.py:605).
+    """
+    batches = decode_batches(line.message for line in lines)
+    found = dict(batches[-1]) if batches else {}
     found |= _gauges(asked.metrics)
     for name, value in _internal(asked.server_info).items():
         found.setdefault(name, value)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is counted and sampled beside a run."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import counters
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import Gpu, Reading
+
+DECODE = (
+    "[2026-11-29 12:00:00] Decode batch, #running-req: 2, #token: 100, token usage: {usage}, "
+    "accept len: 4.00, accept rate: 1.00, gen throughput (token/s): 11.2, #queue-req: {queued},"
+)
+
+
+@pytest.mark.parametrize("name", ["spec_accept_token_num", "spec_num_correct_drafts"])
+def test_accepted_drafts_have_two_names(name: str) -> None:
+    found = counters.accept([{name: 6, "spec_verify_ct": 4}, {name: 0, "spec_verify_ct": 2}])
+    assert found is not None
+    assert (found.length, found.accepted, found.verify_steps) == (2.0, 6, 6)
+
+
+def test_a_draft_that_never_hits_has_length_one() -> None:
+    found = counters.accept([{"spec_accept_token_num": 0, "spec_verify_ct": 7}])
+    assert found is not None
+    assert found.length == 1.0
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [[], [{}], [{"spec_verify_ct": 3}], [{"spec_accept_token_num": 0, "spec_verify_ct": 0}]],
+    ids=["no request", "no speculation", "no name that is known", "no verify step"],
+)
+def test_what_is_not_told_is_absent(requests: list[dict[str, int]]) -> None:
+    assert counters.accept(requests) is None
+
+
+def test_the_fullest_moment_of_the_pool_counts() -> None:
+    log = [
+        "Prefill batch",
+        DECODE.format(usage="0.25", queued=0),
+        DECODE.format(usage="0.5", queued=0),
+    ]
+    assert counters.kv_use(log) == 0.5
+    assert counters.kv_use(["nothing"]) is None
+
+
+def test_requests_of_somebody_else_are_seen() -> None:
+    log = [DECODE.format(usage="0.1", queued=1)]
+    assert counters.strangers(log, 3) == 0
+    assert counters.strangers(log, 2) == 1
+    assert counters.strangers([], 2) == 0
+
+
+def test_gauges_are_over_all_cards_and_samples() -> None:
+    found = counters.gpu("300.5, 2400, 60\n310.5, 2300, [N/A]\n290.0, 2500, 62\nno devices found\n")
+    assert found == Gpu(Reading(300.5, 310.5), Reading(2400, 2500), Reading(61, 62))
+    assert counters.gpu("[N/A], 2400, [N/A]\n") == Gpu(None, Reading(2400, 2400), None)
+    assert counters.gpu("") is None
