@@ -184,6 +184,8 @@ class FilterModule:
             "launch_remarks": _lifecycle.remarks,
             "rollback_target": _lifecycle.automatic_target,
             "choose_rollback": _lifecycle.choose,
+            "serving_screen": _lifecycle.serving_screen,
+            "failure_notice": _lifecycle.failure_notice,
             "failure_screen": _lifecycle.failure_screen,
             "restart_reasons": restart_reasons,
         }

@@ -173,6 +173,59 @@ def _refuse(sentence: str) -> dict[str, str]:
     return {"launch": "", "release": "", "error": sentence}
 
 
+def serving_screen(node: Mapping[str, Any], host: str, unit: str) -> str:
+    """What an operator reads after something failed before the gate: what serves, what to do.
+
+    Args:
+        node: A reading made after the failure; anything else when the node could not be read.
+        host: The node's name.
+        unit: The engine's unit.
+
+    Returns:
+        Two lines; the failure itself was told before.
+    """
+    try:
+        serving = _serving(node, unit)
+    except KeyError:
+        serving = f"unknown: {host} cannot be read any more; playbooks/status.yml tells it later"
+    return (
+        f"Serving now on {host}: {serving}.\n"
+        "To do: act on the message above and run the deployment again; it goes on where this one "
+        "stopped."
+    )
+
+
+def _serving(node: Mapping[str, Any], unit: str) -> str:
+    launch, active = node["unit"]["launch"], node["unit"]["active_state"]
+    current = node["releases"]["current"]
+    if active != "active":
+        return f"nothing; {unit} is {active}" if current else "nothing; nothing was deployed yet"
+    record = node["launches"]["records"].get(launch)
+    if record is None:
+        return f"release {current} (launch {launch or 'unknown'}), which never passed its gate here"
+    return f"{_named(record)}, which passed its gate on {_when(float(record['gated_at']))}"
+
+
+def failure_notice(failed: Mapping[str, Any], back: Mapping[str, Any]) -> list[str]:
+    """What an operator reads as soon as a launch failed: the cause in short, and what comes next.
+
+    Args:
+        failed: As for `failure_screen`.
+        back: The launch record to go back to, empty without one.
+
+    Returns:
+        Two or three lines.
+    """
+    said = failed["message"].strip().splitlines()
+    causes = [line for line in said[1:] if line.startswith(("Cause: ", "FAIL "))]
+    after = (
+        f"Next: {_named(back)}, which served before, is restored and gated again."
+        if back
+        else "Next: the engine is stopped; no other launch is there to go back to."
+    )
+    return [*said[:1], *causes[:1], after]
+
+
 def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str:
     """What an operator reads when a launch did not prove itself; it fits one screen.
 
@@ -196,12 +249,17 @@ def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str
         f"{failed['host']}: {_named(failed)} did not prove itself.",
         *lines,
         *_serving_now(failed, outcome),
-        (
-            f"Kept: {failed['folder']}; the release stays in {failed['root']}/releases/"
-            f"{failed['release']} until it is the oldest."
-        ),
+        _kept(failed),
     ]
     return "\n".join(shown)
+
+
+def _kept(failed: Mapping[str, Any]) -> str:
+    stays = f"the release stays in {failed['root']}/releases until it is the oldest."
+    folder = failed["folder"]
+    if not folder.startswith("/"):  # a full disk
+        return f"Kept: {folder}; {stays}"
+    return f"Kept: {folder} on the node (journal.log, failure.json, unit, environment); {stays}"
 
 
 def _named(launch: Mapping[str, Any]) -> str:
@@ -212,12 +270,11 @@ def _advice(failed: Mapping[str, Any]) -> str:
     """What to do about a failure: its remedy, else where to look for its cause."""
     if "Remedy: " in failed["message"]:
         return "act on the remedy"
-    look = f"look at the log in {failed['folder']}"
     known = "no known fault explains it"
     if differs := failed.get("differences"):
         told = "; ".join(differs)
-        return f"{known}; what differs from the launch that served: {told}. Mend that or {look},"
-    return f"{known}; {look}"
+        return f"{known}; what differs from the launch that served: {told}. Mend that"
+    return f"{known}; look at journal.log in the folder below"
 
 
 def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Sequence[str]:

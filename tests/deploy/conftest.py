@@ -20,6 +20,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 STATE = Path(os.environ.get("LAB_STATE", REPOSITORY / ".lab"))
 PLAY_SECONDS = 900
+SCREEN_LINES, SCREEN_COLUMNS = 40, 120
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,31 @@ class Outcome:
         found = re.search(r"lab-1 +: ok=\d+ +changed=(\d+)", self.output)
         assert found, self.output
         return int(found[1])
+
+    def entries(self, task: str) -> list[str]:
+        """What a task says as a list, each entry as one line."""
+        found = re.search(
+            rf"^TASK \[(?:\S+ : )?{re.escape(task)}\].*\nok: .*=> \n(?P<said>(?: {{4}}.*\n)+)",
+            self.output,
+            re.MULTILINE,
+        )
+        assert found, self.output
+        said = re.split(r"^ {4}- ", found["said"], flags=re.MULTILINE)
+        return [" ".join(entry.split()) for entry in said if entry.strip()]
+
+    @property
+    def failure(self) -> str:
+        """From the first line about a failure to the end, as one screen shows it."""
+        found = re.search(r"^(?:\[ERROR\]|fatal: |failed: )", self.output, re.MULTILINE)
+        assert found, self.output
+        screen = self.output[found.start() :]
+        lines = screen.splitlines()
+        assert len(lines) <= SCREEN_LINES, screen
+        # A path or a command is not cut.
+        long = [line for line in lines if len(line) > SCREEN_COLUMNS and len(line.split()) > 1]
+        assert long == [], screen
+        assert "[ERROR]" not in screen, screen
+        return screen
 
     def says(self, text: str) -> bool:
         """Whether the output has the text, however YAML folds and quotes it."""

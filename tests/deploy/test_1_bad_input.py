@@ -55,6 +55,7 @@ def test_refused_before_anything_is_touched(bare: Node, extra: dict[str, Any], s
     outcome = bare.deploy(extra=extra)
     assert outcome.code != 0, outcome.output
     assert outcome.says(says), outcome.output
+    assert outcome.failure.count("fatal: ") == 1, outcome.output
     assert outcome.changed == 0
     assert bare.product() == before
 

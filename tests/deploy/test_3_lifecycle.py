@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Node
+from .conftest import Node, Outcome
 from .test_2_deployed import VARIABLE, serves
 
 pytestmark = pytest.mark.lab
@@ -96,11 +96,15 @@ def test_a_launch_that_fails_its_gate_is_rolled_back_by_itself(deployed: Node) -
     serving, release = deployed.link("serving"), deployed.link("current")
     outcome = deployed.deploy(extra={**SECOND, "lab_draft": "draft-miss"})
     assert outcome.code != 0
-    assert outcome.says("FAIL accept_length 1.0"), outcome.output
-    assert outcome.says("did not prove itself")
-    assert outcome.says(f"Serving now: release {release} (launch {serving}), as it served before")
-    screen = outcome.output.rpartition("fatal: [lab-1]")[2].partition("PLAY RECAP")[0]
-    assert len(screen.splitlines()) <= 24, screen
+    assert outcome.says("Next: release"), outcome.output
+    # One screen: what failed, why, once; what serves, what to do, and where the log is.
+    screen = Outcome(outcome.code, outcome.failure, outcome.seconds)
+    assert screen.says("did not prove itself")
+    assert screen.output.count("FAIL accept_length 1.0") == 1, screen.output
+    assert screen.output.count("Remedy: ") == 1, screen.output
+    assert screen.says(f"Serving now: release {release} (launch {serving}), as it served before")
+    assert screen.says("To do: act on the remedy and run the deployment again"), screen.output
+    assert screen.says("Kept: /var/lib/sglang/failures/"), screen.output
     assert deployed.link("current") == release
     assert serves(deployed)
     # Its log is kept, for root alone and without the key.
@@ -137,7 +141,9 @@ def test_without_the_override_variable_the_engine_refuses(deployed: Node) -> Non
     assert outcome.code != 0
     refusal = "context_length (2048) is greater than the derived context_length (1024)"
     assert outcome.says(refusal), outcome.output
-    assert outcome.says(VARIABLE)
-    assert outcome.says("Serving now: NOTHING. The engine is stopped")
-    assert outcome.says("There is no other launch that passed its gate to go back to")
+    screen = Outcome(outcome.code, outcome.failure, outcome.seconds)
+    assert screen.output.count("Cause: ") == 1, screen.output
+    assert screen.says(VARIABLE)
+    assert screen.says("Serving now: NOTHING. The engine is stopped")
+    assert screen.says("There is no other launch that passed its gate to go back to")
     assert deployed.run("systemctl is-active sglang || true") in ("inactive", "failed")

@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import Cause
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
 
@@ -21,9 +23,15 @@ def dead_message(host: str, reason: str, elapsed: float, cause: Cause, phase: st
     if cause.remedy:
         lines.append(f"Remedy: {cause.remedy}")
     else:
-        lines += [f"Raised: {line}" for line in cause.chain]
-    lines += [f"Evidence: {line}" for line in cause.evidence]
+        # The cause itself stands above.
+        lines += [f"Raised: {line}" for line in cause.chain if line != cause.summary]
+    lines += [f"Evidence: {line}" for line in cause.evidence if not _told(line, lines)]
     return "\n".join(lines)
+
+
+def _told(evidence: str, lines: Sequence[str]) -> bool:
+    """Whether a line of evidence stands in the message already."""
+    return any(evidence.strip() in line for line in lines)
 
 
 def unauthorized_message(host: str, where: str) -> str:

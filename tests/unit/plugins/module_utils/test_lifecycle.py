@@ -195,7 +195,11 @@ def test_the_screen_says_what_failed_why_what_serves_and_what_to_do() -> None:
             ["release r1 -> r2", "arguments added: --x"],
             "what differs from the launch that served: release r1 -> r2; arguments added: --x. ",
         ),
-        ("Cause: x", [], "To do: no known fault explains it; look at the log in /var/f and run"),
+        (
+            "Cause: x",
+            [],
+            "To do: no known fault explains it; look at journal.log in the folder below and run",
+        ),
     ],
 )
 def test_the_screen_speaks_of_a_remedy_only_where_there_is_one(
@@ -204,6 +208,41 @@ def test_the_screen_speaks_of_a_remedy_only_where_there_is_one(
     outcome = {"serving": serving, "message": "", "ready_seconds": 1.0}
     failed = {**FAILED, "message": message, "differences": differs}
     assert advice in _lifecycle.failure_screen(failed, outcome)
+
+
+@pytest.mark.parametrize("message", ["n1: it died.\nWhere: y\nCause: x\nRemedy: z", "n1: it died."])
+def test_the_notice_tells_the_cause_and_what_comes_next(message: str) -> None:
+    failed = {**FAILED, "message": message}
+    back = _lifecycle.failure_notice(failed, record(A, "r1"))
+    assert back[:-1] == ["n1: it died.", *(["Cause: x"] if "Cause" in message else [])]
+    assert back[-1].startswith(f"Next: release r1 (launch {A}), which served before, is restored")
+    assert "the engine is stopped" in _lifecycle.failure_notice(failed, {})[-1]
+
+
+def test_the_notice_of_a_gate_names_the_check_that_failed() -> None:
+    message = "n1: the gate's verdict is fail; 5 checks made.\nWARN kv\nFAIL accept_length 1.0"
+    assert (
+        _lifecycle.failure_notice({**FAILED, "message": message}, {})[1] == "FAIL accept_length 1.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reading", "says"),
+    [
+        (node(), f"release r1 (launch {A}), which passed its gate on 1970-01-01 00:00 UTC."),
+        (node(unit={"launch": B}), f"release r1 (launch {B}), which never passed its gate here."),
+        (node(unit={"active_state": "failed"}), "nothing; sglang.service is failed."),
+        (
+            node(unit={"active_state": "inactive"}, releases={"current": ""}),
+            "nothing; nothing was deployed yet.",
+        ),
+        ({"msg": "no space", "changed": False}, "unknown: n1 cannot be read any more; "),
+    ],
+)
+def test_what_serves_after_a_failure_before_the_gate(reading: dict[str, Any], says: str) -> None:
+    screen = _lifecycle.serving_screen(reading, "n1", "sglang.service")
+    assert screen.startswith(f"Serving now on n1: {says}")
+    assert "\nTo do: act on the message above" in screen
 
 
 @pytest.mark.parametrize("serving", [{}, record(A, "r1")])

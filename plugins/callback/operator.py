@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator reads: the plan, what changed, progress, and a failure once."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: operator
+type: stdout
+short_description: The default output, without what says nothing, and each failure once
+description:
+  - P(ansible.builtin.default#callback) with three differences, none of them with C(-v) or more.
+  - A task that changed nothing and says nothing is not shown.
+  - A failure is shown as its message, once. The default output shows the same message as an error
+    with the place in the roles, and again with the whole result.
+  - A message is shown as text, not as a quoted YAML string.
+  - The playbooks run under any other callback too; it only says more.
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - C(stdout_callback = sm120.sglang.operator) in ansible.cfg
+author:
+  - The sm120.sglang maintainers
+"""
+
+import sys
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ansible.plugins.callback.default import CallbackModule as Default
+
+if TYPE_CHECKING:
+    from ansible.executor.task_result import CallbackTaskResult
+
+_WIDEST = 116
+_INDENT = " " * 4
+# Results of these are their message; another module's may hold more (a command's output).
+_TELLS_ALL = ("sm120.sglang.", "ansible.builtin.assert", "ansible.builtin.fail")
+_CHECKS = "ansible.builtin.validate_argument_spec"
+# Beside the message: what is shown apart from it, and what names a loop's item or another host.
+_KEPT = {"msg", "warnings", "deprecations", "item", "ansible_loop_var", "_ansible_item_label"}
+_KEPT |= {"_ansible_delegated_vars"}
+
+
+def as_text(message: Any, width: int) -> str | None:
+    """A message as indented lines.
+
+    Args:
+        message: A text, or a list of texts.
+        width: Columns to stay in; words are not cut, so that paths and commands can be copied.
+
+    Returns:
+        The lines, or None for anything else, and for texts that hold nothing.
+    """
+    entries = [message] if isinstance(message, str) else message
+    if not isinstance(entries, (list, tuple)) or not all(isinstance(e, str) for e in entries):
+        return None
+    mark = "- " if not isinstance(message, str) else ""
+    lines: list[str] = []
+    for entry in entries:
+        for number, line in enumerate(entry.strip().splitlines()):
+            inner = line[: len(line) - len(line.lstrip())]
+            lead = _INDENT + (mark if number == 0 else " " * len(mark)) + inner
+            lines += textwrap.wrap(
+                line.strip(),
+                width,
+                initial_indent=lead,
+                # What goes on from the line before stands further in.
+                subsequent_indent=_INDENT + " " * len(mark) + inner + "  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            ) or [""]
+    return "\n".join(lines) or None
+
+
+def reduced(action: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """A failed result without what its message says already.
+
+    Args:
+        action: The task's action.
+        result: The result.
+
+    Returns:
+        The message alone where it is the whole story, else all but the error that repeats it.
+    """
+    plain = {key: value for key, value in result.items() if key != "exception"}
+    if "msg" in plain and (action.startswith(_TELLS_ALL) or action == _CHECKS):
+        return {key: value for key, value in plain.items() if key in _KEPT}
+    return plain
+
+
+class CallbackModule(Default):  # type: ignore[misc]
+    """The callback; options are those of the default one."""
+
+    CALLBACK_NAME = "sm120.sglang.operator"
+
+    def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
+        """Show a failure as its message."""
+        if not self._display.verbosity:
+            _reduce(result)
+        super().v2_runner_on_failed(result, ignore_errors)
+
+    def v2_runner_item_on_failed(self, result: CallbackTaskResult) -> None:
+        """Show the failure of a loop's item in the same way."""
+        if not self._display.verbosity:
+            _reduce(result)
+        super().v2_runner_item_on_failed(result)
+
+    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
+        """Show a result that changed something, or that says something."""
+        if self._speaks(result):
+            super().v2_runner_on_ok(result)
+
+    def v2_runner_item_on_ok(self, result: CallbackTaskResult) -> None:
+        """Show a loop's item under the same condition."""
+        if self._speaks(result):
+            super().v2_runner_item_on_ok(result)
+
+    def v2_playbook_on_include(self, included_file: Any) -> None:
+        """Show which files are included only when asked for more."""
+        if self._display.verbosity:
+            super().v2_playbook_on_include(included_file)
+
+    def _speaks(self, result: CallbackTaskResult) -> bool:
+        return bool(
+            self._display.verbosity
+            or result.result.get("changed")
+            or result.result.get("warnings")
+            or self._run_is_verbose(result)
+        )
+
+    def _dump_results(self, result: Mapping[str, Any], *args: Any, **kwargs: Any) -> str:
+        """Show a message that stands alone as text."""
+        if not self._display.verbosity:
+            ours = {key for key in result if not key.startswith("_ansible_")}
+            if ours - _KEPT - {"changed", "failed"} == set() and "msg" in ours:
+                text = as_text(result["msg"], self._width())
+                if text is not None:
+                    return f"\n{text}"
+        dumped: str = super()._dump_results(result, *args, **kwargs)
+        return dumped
+
+    def _width(self) -> int:
+        columns: int = self._display.columns if sys.stdout.isatty() else _WIDEST
+        return min(columns, _WIDEST)
+
+
+def _reduce(result: CallbackTaskResult) -> None:
+    """Shorten a result in place, as the default callback does with what it has shown."""
+    short = reduced(str(result.task.action), result.result)
+    for key in set(result.result) - set(short):
+        del result.result[key]
