@@ -81,6 +81,14 @@ test-packages: lab-packages
 test-unit: venv test-packages ## Unit tests
 	@scripts/test_unit.sh
 
+.PHONY: test-report
+test-report: venv ## The benchmark's report in a real browser, installed where there is none
+	@scripts/test_report.sh
+
+.PHONY: benchmark-sample
+benchmark-sample: venv ## A report of made-up figures, to look at: build/benchmark-sample/report.html
+	@$(PY) -m tests.synthetic_benchmark build/benchmark-sample
+
 .PHONY: test-other-core
 test-other-core: venv test-packages ## Unit tests on the other supported ansible-core, where its Python is there
 	@scripts/test_other_core.sh
@@ -144,7 +152,7 @@ test-molecule: test-lab-state test-packages ## Molecule scenarios on lab nodes (
 	$(TEST_ENV) molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all)
 
 .PHONY: test
-test: lint test-unit test-other-core test-releases test-package test-molecule test-kernels test-lab test-deploy ## Every check
+test: lint test-unit test-report test-other-core test-releases test-package test-molecule test-kernels test-lab test-deploy ## Every check
 	@echo "make test: all checks passed"
 
 .PHONY: clean

@@ -9,7 +9,8 @@ ansible-galaxy collection build --output-path "$work" >/dev/null
 archive=$(ls "$work"/sm120-sglang-*.tar.gz)
 
 files=$(tar -tzf "$archive")
-for wanted in plugins/modules/node_facts.py plugins/module_utils/_launch.py playbooks/deploy.yml playbooks/preflight.yml \
+for wanted in plugins/modules/node_facts.py plugins/module_utils/_launch.py \
+  plugins/plugin_utils/_benchmark_report/{page.html.j2,page.css,references.yml} playbooks/deploy.yml playbooks/preflight.yml \
   roles/engine/tasks/main.yml roles/engine/templates/sglang.service.j2 meta/runtime.yml; do
   grep -qx "$wanted" <<<"$files" || { echo "the package lacks $wanted" >&2; exit 1; }
 done

@@ -2,17 +2,21 @@
 """Synthetic benchmark documents: figures made up by a rule, never measured.
 
 `document` makes one from a function of setting and concurrency, so that a test says what is true
-and asks what the statistics find.
+and asks what the statistics find. `python -m tests.synthetic_benchmark FOLDER` renders one.
 """
 
 from __future__ import annotations
 
+import math
 import random
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import (
     Accept,
+    Check,
     Document,
     Draft,
     Gpu,
@@ -144,3 +148,86 @@ def without(whole: Document, setting: str, at: str) -> Document:
         whole,
         runs=tuple(one for one in whole.runs if (one.setting, one.point) != (setting, at)),
     )
+
+
+HOSTILE = "<script>alert('x')</script>\" onload=\"alert(1)"
+
+
+def story() -> Document:
+    """A document in which everything happens that a report has to show.
+
+    Two shapes; a setting that pays at low concurrency, one that fails at the highest; an outlier,
+    a missing point, lost requests; and texts that would be code if a page did not quote them.
+    """
+
+    def rate(setting: str, concurrency: int) -> float:
+        gain = {1: 1.31, 4: 1.22, 8: 1.10, 16: 0.96, 64: 0.85}[concurrency]
+        deeper = {1: 1.38, 4: 1.2, 8: 1.0, 16: 0.9, 64: 0.7}[concurrency]
+        alone = 90.0 * math.pow(concurrency, 0.8)
+        return alone * {"off": 1.0, EAGLE.id: gain, DEEPER.id: deeper}[setting]
+
+    whole = document(rate, settings=(OFF, EAGLE, DEEPER), concurrencies=(1, 4, 8, 16, 64))
+    whole = fail(whole, DEEPER.id, at=point(64).id, reason=f"out of memory {HOSTILE}")
+    whole = without(whole, EAGLE.id, point(4).id)
+    long = tuple(
+        replace(one, id=f"c{one.concurrency}-i32768-o512", input_tokens=32768, output_tokens=512)
+        for one in whole.points[:3]
+    )
+    names = {short.id: longer.id for short, longer in zip(whole.points, long, strict=False)}
+    runs = [
+        replace(one, output_tok_s=40.0, request_tok_s=10.0, failed=3)
+        if (one.setting, one.point, one.repeat) == ("off", point(4).id, 2)
+        else one
+        for one in whole.runs
+    ]
+    runs += [
+        replace(one, point=names[one.point], order=len(runs) + place)
+        for place, one in enumerate(whole.runs, start=1)
+        if one.point in names and one.state == "ok"
+    ]
+    arguments = {f"argument-{number}": number * 1000 for number in range(12)}
+    return replace(
+        whole,
+        points=(*whole.points, *long),
+        runs=tuple(runs),
+        stack=replace(
+            STACK,
+            arguments={**STACK.arguments, **arguments, "chat-template": HOSTILE},
+            environment={**STACK.environment, "NCCL_IB_DISABLE": "1"},
+        ),
+        preflight=(
+            Check("driver", "ok", "590.00.00"),
+            Check("acs", "warn", f"ACS is on at 2 bridges {HOSTILE}"),
+        ),
+    )
+
+
+def earlier(whole: Document, factor: float, *, stack: str = "synthetic-0") -> Document:
+    """The result of the stack before, all output rates times `factor`."""
+    return replace(
+        whole,
+        started="2026-10-30T10:00:00Z",
+        finished="2026-10-30T11:00:00Z",
+        stack=replace(whole.stack, fingerprint="ba9876543210", stack=stack, driver="580.00.00"),
+        runs=tuple(
+            replace(one, output_tok_s=one.output_tok_s * factor) if one.output_tok_s else one
+            for one in whole.runs
+        ),
+    )
+
+
+def main(folder: str) -> None:
+    """Write the report of `story`, with a banner that it is made up, into a folder."""
+    from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.files import (
+        report,
+        write,
+    )
+
+    told = "They are synthetic: made by a rule, to show what a report looks like."
+    shown = replace(story(), meaning=Meaning(figures=False, reason=told))
+    write(Path(folder), report(shown, [earlier(shown, 1.1)]).files)
+    sys.stdout.write(f"{Path(folder) / 'report.html'}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

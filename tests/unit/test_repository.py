@@ -87,10 +87,11 @@ def test_the_package_takes_what_the_collection_links() -> None:
     taken = {word for line in directives for word in line.split()[1:]}
     folder = REPOSITORY / "collections/ansible_collections/sm120/sglang"
     assert {path.name for path in folder.iterdir()} - {"galaxy.yml"} <= taken
-    # Every kind of file in a role travels.
-    kinds = {path.suffix for path in tracked() if REPOSITORY / "roles" in path.parents}
-    roles = next(line for line in directives if line.startswith("recursive-include roles"))
-    assert kinds <= {word.removeprefix("*") for word in roles.split()[2:]}
+    # Every kind of file in a role or beside a plugin travels.
+    for part in ("roles", "plugins"):
+        kinds = {path.suffix for path in tracked() if REPOSITORY / part in path.parents}
+        line = next(line for line in directives if line.startswith(f"recursive-include {part}"))
+        assert kinds <= {word.removeprefix("*") for word in line.split()[2:]}
 
 
 def test_every_direct_dependency_is_locked_and_explained() -> None:

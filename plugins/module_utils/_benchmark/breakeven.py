@@ -13,7 +13,11 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.metrics im
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import OFF, Point
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats import Gain, Summary
-from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.words import listed, percent
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.words import (
+    listed,
+    percent,
+    share,
+)
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,21 @@ class BreakEven:
         pays_to: The last point that pays (`between`), or the last that does not (`from`).
         stops_at: The next judged point: it does not pay (`between`), or is the first that does.
         points: All points, lowest concurrency first.
-        text: All of it in one sentence.
+        headline: Where it pays, without figures: `pays up to concurrency 8 and no longer at 16`.
+        details: What it gains or costs at which point.
     """
 
     kind: Literal["between", "always", "never", "from", "non_monotonic", "unknown"]
     pays_to: int | None
     stops_at: int | None
     points: tuple[Judged, ...]
-    text: str
+    headline: str
+    details: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it in one sentence."""
+        return "; ".join([self.headline, *self.details])
 
 
 def break_even(
@@ -75,7 +86,8 @@ def break_even(
     pays_to, stops_at = (
         (known[crossing - 1].concurrency, known[crossing].concurrency) if crossing else (None, None)
     )
-    return BreakEven(kind, pays_to, stops_at, judged, _text(kind, pays_to, stops_at, judged))
+    headline = _headline(kind, pays_to, stops_at)
+    return BreakEven(kind, pays_to, stops_at, judged, headline, _details(judged))
 
 
 def _kind(
@@ -92,34 +104,33 @@ def _kind(
     return ("between" if pays[0] else "from"), changes[0]
 
 
-def _text(kind: str, pays_to: int | None, stops_at: int | None, judged: Sequence[Judged]) -> str:
-    by = {
-        verdict: [one for one in judged if one.verdict == verdict]
-        for verdict in ("better", "worse", "same", "unknown")
-    }
-    if kind == "unknown":
-        return "no point can be judged: it takes two runs with and two without speculation"
-    where = {
+def _headline(kind: str, pays_to: int | None, stops_at: int | None) -> str:
+    return {
         "between": f"pays up to concurrency {pays_to} and no longer at {stops_at}",
         "from": f"does not pay up to concurrency {pays_to} and pays from {stops_at} on",
         "always": "pays at every concurrency that was judged",
         "never": "pays at no concurrency that was judged",
-        "non_monotonic": "pays at some concurrencies and not at others between them: no single"
-        " break-even point",
+        "non_monotonic": "pays at some concurrencies and not at others between them: there is no "
+        "single break-even point",
+        "unknown": "cannot be judged: it takes two runs of a point with it and two without",
     }[kind]
-    parts = [where]
-    if by["better"]:
-        parts.append(f"gains {_at(by['better'])}")
-    if by["worse"]:
-        parts.append(f"costs {_at(by['worse'])}")
-    if by["same"]:
-        parts.append(f"within the noise {_at(by['same'])}")
-    if by["unknown"]:
-        parts.append(f"not judged at {listed([one.concurrency for one in by['unknown']])}")
-    return "; ".join(parts)
 
 
-def _at(points: Sequence[Judged]) -> str:
-    return listed(
-        [f"{percent(one.gain.change)} at {one.concurrency}" for one in points if one.gain]
-    )
+def _details(judged: Sequence[Judged]) -> tuple[str, ...]:
+    def at(verdict: str, *, signed: bool = True) -> str:
+        return listed(
+            [
+                f"{(percent if signed else share)(one.gain.change)} at {one.concurrency}"
+                for one in judged
+                if one.verdict == verdict and one.gain is not None
+            ]
+        )
+
+    found = [
+        ("gains", at("better")),
+        ("costs", at("worse", signed=False)),
+        ("within the noise:", at("same")),
+        ("a single run says:", at("unknown")),
+        ("not measured at", listed([one.concurrency for one in judged if one.gain is None])),
+    ]
+    return tuple(f"{word} {told}" for word, told in found if told)

@@ -179,6 +179,12 @@ def decisive_points(document: Document, profile: Profile) -> list[Point]:
     return found
 
 
+def _needed(points: Sequence[Point], profile: Profile) -> list[Point]:
+    """Of each shape the point that a profile is most about; without it nothing follows."""
+    end = 0 if profile == "latency" else -1
+    return [group[end] for group in shapes(points).values()]
+
+
 def _try(asked: _Question, setting: Setting) -> _Trial:
     summary, base, points = asked.summary, asked.base, asked.points
     metric, margin = asked.metric, asked.margin
@@ -187,15 +193,20 @@ def _try(asked: _Question, setting: Setting) -> _Trial:
         for one in (setting, base):
             cell = summary.cell(one.id, point.id)
             if cell.state == "failed":
-                told = f"failed at concurrency {point.concurrency}: {cell.reasons[0]}"
+                told = f"failed at {point.id}: {cell.reasons[0]}"
                 whose = "" if one is setting else f"cannot be compared, {one.label} "
                 return _Trial(setting, None, "unknown", whose + told)
         if (found := summary.gain(setting.id, base.id, point.id, metric)) is not None:
             gains[point] = found
     whole = mean(list(gains.values()))
-    if whole is None or len(gains) < len(points):
-        missed = listed([one.concurrency for one in points if one not in gains])
-        return _Trial(setting, whole, "unknown", f"not measured at concurrency {missed}")
+    missed = [
+        f"{one.label} was not measured at {point.id}"
+        for point in _needed(points, asked.profile)
+        for one in (setting, base)
+        if summary.sample(one.id, point.id, metric) is None
+    ]
+    if whole is None or missed:
+        return _Trial(setting, whole, "unknown", f"cannot be compared, {listed(missed)}")
     verdict = whole.verdict(metric, margin)
     against = [p for p, one in gains.items() if one.verdict(metric, margin) == "worse"]
     if verdict == "better" and against:

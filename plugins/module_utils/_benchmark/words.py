@@ -34,6 +34,15 @@ def gain(found: Gain) -> str:
     return f"{percent(found.change)} (noise {share(found.noise)})"
 
 
+def gain_cell(found: Gain | None) -> str:
+    """The same in a table: `+31 % ± 2.1 %`; a dash where there is none."""
+    if found is None:
+        return "-"
+    if found.noise is None:
+        return f"{percent(found.change)}, one run"
+    return f"{percent(found.change)} ± {share(found.noise)}"
+
+
 def figure(value: float | None, metric: Metric) -> str:
     """A figure with its unit; a dash where there is none."""
     if value is None:

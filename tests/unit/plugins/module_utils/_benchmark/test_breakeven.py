@@ -47,7 +47,7 @@ def test_where_it_stops_paying(
 def test_the_sentence_tells_gains_costs_and_what_is_within_the_noise() -> None:
     assert found({1: 0.31, 8: 0.1, 16: 0.0, 64: -0.2}, noise=0.0001).text == (
         "pays up to concurrency 8 and no longer at 16; gains +31 % at 1 and +10 % at 8; "
-        "costs -20 % at 64; within the noise 0 % at 16"
+        "costs 20 % at 64; within the noise: 0 % at 16"
     )
 
 
@@ -68,7 +68,7 @@ def test_a_missing_point_is_named_and_the_next_ones_are_taken() -> None:
     gone = synthetic.without(whole, EAGLE, synthetic.point(16).id)
     one = break_even(Summary(gone), EAGLE, gone.points)
     assert (one.kind, one.pays_to, one.stops_at) == ("between", 4, 64)
-    assert one.text.endswith("not judged at 16")
+    assert one.text.endswith("not measured at 16")
 
 
 def test_a_setting_that_failed_everywhere_is_unknown() -> None:

@@ -129,14 +129,22 @@ def test_a_failed_setting_neither_wins_nor_loses(failed: str) -> None:
     whole = synthetic.fail(synthetic.document(crossing), failed, reason="out of memory")
     found = decide([whole], "throughput")
     assert not found.measured
-    assert "failed at concurrency 64: out of memory" in found.reason
+    assert "failed at c64-i1024-o256: out of memory" in found.reason
 
 
 def test_a_missing_point_is_named() -> None:
     whole = synthetic.without(synthetic.document(crossing), "off", synthetic.point(64).id)
     found = decide([whole], "throughput")
     assert not found.measured
-    assert "not measured at concurrency 64" in found.reason
+    assert "no speculation was not measured at c64-i1024-o256" in found.reason
+
+
+def test_a_point_that_matters_less_may_be_missing() -> None:
+    """The lowest concurrency speaks for latency, the highest for throughput."""
+    whole = synthetic.without(synthetic.document(crossing), EAGLE.id, synthetic.point(4).id)
+    assert decide([whole], "latency", None).draft == EAGLE.draft
+    whole = synthetic.without(synthetic.document(crossing), EAGLE.id, synthetic.point(1).id)
+    assert not decide([whole], "latency", None).measured
 
 
 def test_outliers_change_no_decision() -> None:
