@@ -233,7 +233,7 @@ def measure(asked: dict[str, Any]) -> dict[str, Any]:
         "reason": "",
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "kv_use": counters.kv_use(log),
-        "gpu": counters.gpu(sampler.text),
+        "gpu": counters.gpu(sampler.text, answer.get("window")),
         "accept": counters.accept(answer.get("requests", [])),
     }
     for name in ("gpu", "accept"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import statistics
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import (
@@ -16,8 +17,9 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import s
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import decode_batches
 
+_MOMENT = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-GPU_COLUMNS = ("power.draw", "clocks.sm", "temperature.gpu")
+GPU_COLUMNS = ("timestamp", "power.draw", "clocks.sm", "temperature.gpu")
 """Columns of `nvidia-smi --query-gpu` that `gpu` reads, in this order; all drivers have them."""
 
 
@@ -65,21 +67,27 @@ def strangers(messages: Iterable[str], concurrency: int) -> int:
     return max(0, max(running, default=0) - concurrency)
 
 
-def gpu(samples: str) -> Gpu | None:
-    """Gauges of the GPUs over a run.
+def gpu(samples: str, window: Sequence[float] | None) -> Gpu | None:
+    """Gauges of the GPUs while they answered.
+
+    The load generator takes seconds to import what it needs and to write its figures; the cards
+    rest meanwhile, and more of such samples than of others would make the median one of rest.
 
     Args:
         samples: What `nvidia-smi --query-gpu=<GPU_COLUMNS> --format=csv,noheader,nounits` printed,
             over and over: a line a GPU a sample.
+        window: Seconds since 1970 of the first and the last answer; None where there was none.
 
     Returns:
-        Median and highest over all samples of all GPUs; a column that a card does not report
-        (`[N/A]`) is None. None when nothing could be read.
+        Median and highest over the samples of all GPUs in the window; a column that a card does not
+        report (`[N/A]`) is None. None when nothing could be read.
     """
-    columns: list[list[float]] = [[] for _ in GPU_COLUMNS]
+    columns: list[list[float]] = [[] for _ in GPU_COLUMNS[1:]]
     for line in samples.splitlines():
-        cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) != len(GPU_COLUMNS):
+        moment, *cells = (cell.strip() for cell in line.split(","))
+        if window is None or len(cells) != len(columns) or not _MOMENT.fullmatch(moment):
+            continue
+        if not window[0] <= _seconds(moment) <= window[1]:
             continue
         for values, cell in zip(columns, cells, strict=True):
             if _NUMBER.fullmatch(cell):
@@ -87,6 +95,12 @@ def gpu(samples: str) -> Gpu | None:
     if not any(columns):
         return None
     return Gpu(*(_reading(values) for values in columns))
+
+
+def _seconds(moment: str) -> float:
+    """Seconds since 1970 of a moment in the node's own time, as nvidia-smi prints it."""
+    whole, _, part = moment.partition(".")
+    return time.mktime(time.strptime(whole, "%Y/%m/%d %H:%M:%S")) + float(f"0.{part or 0}")
 
 
 def _reading(values: Sequence[float]) -> Reading | None:

@@ -4,7 +4,8 @@
 A program of its own: runs as the engine's user with the release's Python, from a file. Its one
 argument is a JSON list, the load generator's arguments. The last line of output, behind the marker,
 is one JSON answer: `module` (which was run), `status`, `raw` (the line of its own output file, but
-for what is private), and `requests` (of each request its last figures of speculation).
+for what is private), `requests` (of each request its last figures of speculation), and `window`
+(when the first and the last answer was read, seconds since 1970, null without one).
 
 The load generator reads `meta_info` of every answer and drops it, and the accept length that it
 reports is the server's average since its start (0.5.9 bench_serving.py:2546, 0.5.23
@@ -19,10 +20,12 @@ import importlib.util
 import json
 import runpy
 import sys
+import time
 import traceback
 import types
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,26 +48,36 @@ def module_name() -> str:
     raise ModuleNotFoundError(f"this release has none of {', '.join(_MODULES)}")
 
 
-def note(data: Any, requests: dict[str, dict[str, int]]) -> None:
+@dataclass
+class Heard:
+    """What the answers said: by request its last figures, and when the first and last came."""
+
+    requests: dict[str, dict[str, int]] = field(default_factory=dict)
+    window: tuple[float, float] | None = None
+
+
+def note(data: Any, heard: Heard) -> None:
     """Keep the figures of one answer, which replace those of the same request before."""
     meta = data.get("meta_info") if isinstance(data, dict) else None
     if isinstance(meta, dict) and "id" in meta:
         found = {name: int(meta[name]) for name in _SPECULATION if meta.get(name) is not None}
-        requests[str(meta["id"])] = found
+        heard.requests[str(meta["id"])] = found
+        now = time.time()
+        heard.window = (heard.window[0] if heard.window else now, now)
 
 
-def listen(requests: dict[str, dict[str, int]]) -> None:
+def listen(heard: Heard) -> None:
     """Have every JSON text that is read from now on noted as well."""
     for name in _READERS:
         if importlib.util.find_spec(name):
             reader = importlib.import_module(name)
-            reader.loads = _noting(reader.loads, requests)  # type: ignore[attr-defined]
+            reader.loads = _noting(reader.loads, heard)  # type: ignore[attr-defined]
 
 
-def _noting(loads: Callable[..., Any], requests: dict[str, dict[str, int]]) -> Callable[..., Any]:
+def _noting(loads: Callable[..., Any], heard: Heard) -> Callable[..., Any]:
     def noted(*words: Any, **named: Any) -> Any:
         data = loads(*words, **named)
-        note(data, requests)
+        note(data, heard)
         return data
 
     return noted
@@ -93,14 +106,14 @@ def public(line: str) -> dict[str, Any]:
 def run(arguments: list[str]) -> dict[str, Any]:
     """Run it to its end."""
     place = Path.home() / "raw.jsonl"
-    requests: dict[str, dict[str, int]] = {}
-    answer: dict[str, Any] = {"module": "", "status": 1, "raw": {}, "requests": []}
+    heard = Heard()
+    answer: dict[str, Any] = {"module": "", "status": 1, "raw": {}}
     warnings.simplefilter("ignore")
     try:
         answer["module"] = module_name()
         sys.argv = [answer["module"], *arguments, "--output-file", str(place), "--output-details"]
         spare_imports()
-        listen(requests)
+        listen(heard)
         runpy.run_module(answer["module"], run_name="__main__", alter_sys=True)
         answer["status"] = 0
     except SystemExit as end:
@@ -108,7 +121,7 @@ def run(arguments: list[str]) -> dict[str, Any]:
     except BaseException as error:
         traceback.print_exc()
         answer["error"] = f"{type(error).__name__}: {error}"[:2000]
-    answer["requests"] = list(requests.values())
+    answer["requests"], answer["window"] = list(heard.requests.values()), heard.window
     lines = place.read_text(encoding="utf-8").splitlines() if place.is_file() else []
     if lines:
         answer["raw"] = public(lines[-1])

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import counters
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import Gpu, Reading
 
+SAMPLES = Path(__file__).parents[4] / "recordings/host/h200/query-gpu-samples.csv"
 DECODE = (
     "[2026-11-29 12:00:00] Decode batch, #running-req: 2, #token: 100, token usage: {usage}, "
     "accept len: 4.00, accept rate: 1.00, gen throughput (token/s): 11.2, #queue-req: {queued},"
@@ -52,8 +57,47 @@ def test_requests_of_somebody_else_are_seen() -> None:
     assert counters.strangers([], 2) == 0
 
 
+START = 1795997475.1280084
+"""When PyTorch began to compute while the recording was made; it ended six seconds later."""
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """nvidia-smi prints the node's own time; the recording's node had UTC."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("utc")
+def test_what_a_card_did_before_the_first_and_after_the_last_answer_does_not_count() -> None:
+    samples = SAMPLES.read_text(encoding="utf-8")
+    found = counters.gpu(samples, (START, START + 6.0))
+    assert found is not None
+    assert found.power_w is not None
+    assert found.power_w.median > 690
+    assert found.sm_clock_mhz == Reading(1522.5, 1590.0)
+    # Over all of it the card seems to rest.
+    whole = counters.gpu(samples, (START - 60, START + 60))
+    assert whole is not None
+    assert whole.power_w is not None
+    assert whole.power_w.median < 200
+
+
+@pytest.mark.usefixtures("utc")
 def test_gauges_are_over_all_cards_and_samples() -> None:
-    found = counters.gpu("300.5, 2400, 60\n310.5, 2300, [N/A]\n290.0, 2500, 62\nno devices found\n")
+    at = "2026/11/30 00:11:"
+    lines = f"{at}16.5, 300.5, 2400, 60\n{at}16.5, 310.5, 2300, [N/A]\n{at}17, 290.0, 2500, 62\n"
+    window = (START, START + 6.0)
+    found = counters.gpu(lines + "no devices found\n", window)
     assert found == Gpu(Reading(300.5, 310.5), Reading(2400, 2500), Reading(61, 62))
-    assert counters.gpu("[N/A], 2400, [N/A]\n") == Gpu(None, Reading(2400, 2400), None)
-    assert counters.gpu("") is None
+    absent = f"{at}16.5, [N/A], 2400, [N/A]\n"
+    assert counters.gpu(absent, window) == Gpu(None, Reading(2400, 2400), None)
+
+
+@pytest.mark.parametrize("window", [None, (START, START + 6.0), (0.0, 1.0)])
+def test_gauges_that_were_not_read_are_absent(window: tuple[float, float] | None) -> None:
+    assert counters.gpu("", window) is None
+    assert counters.gpu("Unable to determine the device handle, lost, x, y\n", window) is None

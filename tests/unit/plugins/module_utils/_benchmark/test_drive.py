@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +56,19 @@ def run(tmp_path: Path, module: str, *, ending: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("module", ["sglang.bench_serving", "sglang.benchmark.serving"])
 def test_it_runs_what_the_release_has_and_listens(tmp_path: Path, module: str) -> None:
+    began = time.time()
     found = run(tmp_path, module)
     assert (found["module"], found["status"]) == (module, 0)
     assert found["requests"] == [{"spec_verify_ct": 4, "spec_accept_token_num": 12}, {}]
+    first, last_answer = found["window"]
+    assert began <= first <= last_answer <= time.time()
     assert found["raw"] == {"duration": 1.5, "request_rate": float("inf")}
 
 
 def test_a_package_for_other_data_sets_may_be_missing(tmp_path: Path) -> None:
     # As 0.5.9 imports it; the name is one that nobody has.
     source = inspect.getsource(drive).replace('("datasets",)', '("no_such_datasets",)')
-    namespace: dict[str, Any] = {"__name__": "drive"}
+    namespace: dict[str, Any] = {"__name__": __name__}
     exec(compile(source, "drive", "exec"), namespace)  # noqa: S102
     try:
         namespace["spare_imports"]()
@@ -82,6 +86,7 @@ def test_a_failure_is_told(tmp_path: Path, ending: str, status: int) -> None:
     found = run(tmp_path, "sglang.bench_serving", ending=ending)
     assert found["status"] == status
     assert found["raw"] == {}
+    assert len(found["window"]) == 2
     assert ("refused" in found.get("error", "")) is ("OSError" in ending)
 
 
