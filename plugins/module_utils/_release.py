@@ -3,7 +3,8 @@
 
 A release lives in `releases/<id>`. It is built in `releases/.building-<id>`, patched there, and
 appears under its name by one rename when it is complete; `COMPLETE` holds the digest of its
-`tree.json`, which lists every file of the engine's package.
+`tree.json`, which lists every file of the engine's package by content. `rest.json` lists the other
+files of its virtual environment by size and time: they share inodes with uv's cache.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ COMPLETE = "COMPLETE"
 LOCK_SECONDS = 180.0
 _LOCK_POLL_SECONDS = 0.2
 TREE = "tree.json"
+REST = "rest.json"
 PACKAGE = "sglang"
 _DIST_INFO = re.compile(r"^(?P<name>[^-]+)-(?P<version>[^-]+)\.dist-info$")
 
@@ -184,6 +186,51 @@ def package_files(package: Path) -> list[str]:
     return sorted(names)
 
 
+def rest_of(tree: Path) -> dict[str, list[int]]:
+    """Every file of a virtual environment outside the engine's package, bytecode left out.
+
+    Args:
+        tree: The release's tree.
+
+    Returns:
+        Name relative to the tree to size and mtime (ns); links are followed, and one that leads
+        nowhere is left out. The ctime does not count: each further release that shares the file
+        changes it.
+    """
+    engine = site_packages(tree) / PACKAGE
+    found = {}
+    for folder, folders, files in os.walk(tree / "venv"):
+        place = Path(folder)
+        folders[:] = [name for name in folders if name != "__pycache__" and place / name != engine]
+        for name in files:
+            if not name.endswith(".pyc"):
+                with contextlib.suppress(OSError):
+                    status = os.stat(f"{folder}/{name}")  # noqa: PTH116 - tens of thousands
+                    relative = f"{folder}/{name}"[len(str(tree)) + 1 :]
+                    found[relative] = [status.st_size, status.st_mtime_ns]
+    return found
+
+
+def rest_drift(tree: Path) -> list[str]:
+    """What was removed or changed in a release's environment outside the engine's package.
+
+    Args:
+        tree: A complete release; one that was sealed without such a list has no drift.
+
+    Returns:
+        One sentence a file.
+    """
+    record = _verified.load_record(tree / REST)
+    if not record:
+        return []
+    now = rest_of(tree)
+    return sorted(
+        f"{name}: {'changed by hand' if name in now else 'missing'}"
+        for name, entry in record.items()
+        if now.get(name) != entry
+    )
+
+
 def seal(paths: Paths) -> str:
     """Make a built release complete: list its files, mark it, give it its name.
 
@@ -200,6 +247,7 @@ def seal(paths: Paths) -> str:
         path = package / name
         record[name] = [_verified.sha256_file(path), *(_verified.fingerprint(path) or ())]
     _verified.save_record(paths.building / TREE, record)
+    _verified.save_record(paths.building / REST, rest_of(paths.building))
     digest = tree_digest(record)
     (paths.building / COMPLETE).write_text(digest + "\n", encoding="ascii")
     aside = paths.final.with_name(f".replaced-{paths.release}")
@@ -247,7 +295,7 @@ def drift(tree: Path) -> list[str]:
         elif seen != entry[1:] and _verified.sha256_file(path) != entry[0]:
             found.append(f"{name}: changed by hand")
     found += [f"{name}: added by hand" for name in package_files(package) if name not in record]
-    return sorted(found)
+    return sorted(found) + rest_drift(tree)
 
 
 def switch(root: Path, release: str, previous: str = "") -> None:

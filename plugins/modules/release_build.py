@@ -94,6 +94,10 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
     """
     pins = _stack.parse_lock(module.params["requirements"], "requirements")
     wheels = Path(module.params["wheels"])
+    cache = paths.root / "cache" / "uv"
+    # What was changed in place in a release was changed in uv's cache as well.
+    if any("changed" in line for line in _release.rest_drift(paths.final)):
+        shutil.rmtree(cache, ignore_errors=True)
     uv = paths.root / "tools" / Path(module.params["uv_wheel"]).stem
     if not uv.exists():
         _release.extract_tool(wheels / module.params["uv_wheel"], "uv", uv)
@@ -104,7 +108,7 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
         "HOME": "/root",
         "LC_ALL": "C.UTF-8",
         # On the file system of the releases, so that files are shared by hard link.
-        "UV_CACHE_DIR": str(paths.root / "cache" / "uv"),
+        "UV_CACHE_DIR": str(cache),
         "UV_OFFLINE": "1",
         "UV_NO_CONFIG": "1",
         "UV_PYTHON_DOWNLOADS": "never",

@@ -46,6 +46,29 @@ def package_of(tree: Path) -> Path:
     return _release.site_packages(tree) / "sglang"
 
 
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda kernel: kernel.unlink(), "kernel.py: missing"),
+        (lambda kernel: kernel.write_text("y = 20\n"), "kernel.py: changed by hand"),
+        (lambda kernel: shutil.rmtree(kernel.parent), "kernel.py: missing"),
+        (lambda kernel: os.link(kernel, kernel.parents[5] / "shared"), ""),
+        (lambda kernel: (kernel.parent / "__pycache__").mkdir(), ""),
+    ],
+)
+def test_the_rest_of_the_environment_is_watched_too(
+    tmp_path: Path, damage: Callable[[Path], None], expected: str
+) -> None:
+    paths = build(tmp_path, "r1")
+    kernel = _release.site_packages(paths.building) / "sgl_kernel/kernel.py"
+    kernel.parent.mkdir()
+    kernel.write_text("x = 1\n")
+    _release.seal(paths)
+    damage(paths.final / kernel.relative_to(paths.building))
+    place = "venv/lib/python3.11/site-packages/sgl_kernel/"
+    assert _release.drift(paths.final) == ([place + expected] if expected else [])
+
+
 def test_a_sealed_release_has_its_name_and_no_drift(tmp_path: Path) -> None:
     paths = build(tmp_path, "r1")
     digest = _release.seal(paths)

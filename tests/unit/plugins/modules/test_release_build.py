@@ -101,6 +101,24 @@ def test_an_edited_release_is_built_anew(
     assert edited.read_text() == text
 
 
+def test_what_was_edited_in_place_is_gone_from_the_cache_too(
+    run_module: Any,
+    build_arguments: dict[str, Any],
+    seal_arguments: dict[str, Any],
+    complete: Path,
+) -> None:
+    """Files outside the engine's package share their inode with uv's cache."""
+    edited = _release.site_packages(complete) / "torch/__init__.py"
+    text = edited.read_text()
+    with edited.open("a") as stream:
+        stream.write("# edited\n")
+    assert _release.drift(complete) == [f"{edited.relative_to(complete)}: changed by hand"]
+    run_module(release_build, {**build_arguments, "replace": True})
+    run_module(release_seal, seal_arguments)
+    assert edited.read_text() == text
+    assert _release.drift(complete) == []
+
+
 def test_releases_share_what_nobody_edits(
     run_module: Any, build_arguments: dict[str, Any], complete: Path
 ) -> None:
