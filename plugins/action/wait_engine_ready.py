@@ -9,6 +9,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import describe_engine
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.report import (
     dead_message,
+    stuck_message,
     timeout_message,
     unauthorized_message,
 )
@@ -70,6 +71,8 @@ def _message(outcome: Outcome, host: str, where: str) -> str:
         return dead_message(
             host, outcome.reason, outcome.elapsed, outcome.cause, str(outcome.tracker.current)
         )
+    if outcome.verdict == "stuck":
+        return stuck_message(host, outcome.elapsed, outcome.readiness.waiting_for(), outcome.reason)
     if outcome.verdict == "unauthorized":
         return unauthorized_message(host, where)
     return timeout_message(

@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from ansible_collections.sm120.sglang.plugins.module_utils._node import parts
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import covers
 from ansible_collections.sm120.sglang.plugins.module_utils._stack import version_key
 
@@ -93,8 +94,12 @@ def models(node: Mapping[str, Any], wanted: Iterable[Mapping[str, Any]]) -> list
         link = model["source"]["path"] if model["source"]["on"] == "node" else ""
         if seen["missing"]:
             found.append(
+                # Of a model that an engine has loaded, it is not known what it has loaded.
                 _difference(
-                    label, f"{len(seen['missing'])} file(s) missing: {_some(seen['missing'])}"
+                    label,
+                    f"{len(seen['missing'])} file(s) missing or of another size: "
+                    f"{_some(seen['missing'])}",
+                    restart=True,
                 )
             )
         elif seen["unverified"]:
@@ -120,9 +125,10 @@ def files(node: Mapping[str, Any], wanted: Iterable[Mapping[str, Any]]) -> list[
         wanted: Mappings with `path`, `sha256`, `mode`, `owner`, `group`.
 
     Returns:
-        One difference a file that is missing, has another content, mode or owner.
+        One difference a file that is missing, has another content, mode or owner. The engine
+        restarts where it was started with another content: its own launch digest cannot tell that.
     """
-    found = []
+    found, unit = [], node["unit"]
     for entry in wanted:
         seen = node["files"].get(entry["path"], {"exists": False})
         if not seen["exists"]:
@@ -133,10 +139,19 @@ def files(node: Mapping[str, Any], wanted: Iterable[Mapping[str, Any]]) -> list[
             for key in ("mode", "owner", "group")
             if seen[key] != entry[key]
         ]
+        # Of the unit itself systemd tells what it has not read (`need_reload`).
+        used = (
+            seen["sha256"] != entry["sha256"]
+            and entry["path"] != unit["fragment_path"]
+            and unit["active_state"] == "active"
+            and seen["changed_at"] < unit["started_at"]
+        )
         if seen["sha256"] != entry["sha256"]:
             wrong.insert(0, "content differs")
+        if used:
+            wrong.insert(1, "and the engine was started with it")
         if wrong:
-            found.append(_difference(entry["path"], ", ".join(wrong)))
+            found.append(_difference(entry["path"], ", ".join(wrong), restart=used))
     return found
 
 
@@ -167,6 +182,8 @@ def engine(
     elif unit["launch"] != launch:
         reason = "runs with another launch command, environment or release"
         found.append(_difference("engine", reason, restart=True))
+    elif lost := _lost(node):
+        found.append(_difference("engine", lost, restart=True))
     if unit["need_reload"]:
         found.append(_difference("unit", "changed on disk since systemd read it", restart=True))
     if enabled and unit["unit_file_state"] not in ("enabled", ""):
@@ -174,6 +191,15 @@ def engine(
     elif not enabled and unit["unit_file_state"] == "enabled":
         found.append(_difference("unit", "is enabled, and should not start at boot"))
     return found
+
+
+def _lost(node: Mapping[str, Any]) -> str:
+    """What of an engine that serves was killed without the rest of it noticing, in words."""
+    unit = node["unit"]
+    lost = parts.gone(unit["titles"])
+    if lost and any(entry["unit"] == unit["name"] for entry in node["ports"]):
+        return f"its {' and '.join(lost)} was killed, and the HTTP server has not noticed"
+    return ""
 
 
 def packages(node: Mapping[str, Any], wanted: Iterable[str]) -> list[Difference]:

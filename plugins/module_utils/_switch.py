@@ -22,7 +22,7 @@ from typing import Any
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release
 from ansible_collections.sm120.sglang.plugins.module_utils._bundle.redact import hide_assigned
 from ansible_collections.sm120.sglang.plugins.module_utils._launches import File
-from ansible_collections.sm120.sglang.plugins.module_utils._node import processes
+from ansible_collections.sm120.sglang.plugins.module_utils._node import parts, processes
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import LAUNCH_DIGEST
 
 ENVIRONMENT = "engine.env"
@@ -283,7 +283,8 @@ def _stop(node: Node, report: Report, *, drain: bool) -> None:
     }
     gpus, holders = processes.read_gpus()
     limits = processes.memory_limits(gpus, holders, old)
-    if not drain:
+    # What lacks its scheduler or detokenizer has nothing that it could finish.
+    if not drain or parts.gone(parts.read(node.unit)):
         _systemctl("stop", "--no-block", node.unit, check=False)
         _systemctl("kill", "--signal=SIGKILL", node.unit, check=False)
     # systemd itself ends what is left after the unit's own TimeoutStopSec.

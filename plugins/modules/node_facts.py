@@ -174,6 +174,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._host.read import rea
 from ansible_collections.sm120.sglang.plugins.module_utils._node import (
     cuda,
     deployment,
+    parts,
     service,
     system,
 )
@@ -202,7 +203,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
             **guard.read(guard.STATE),
             "results": store.read(Path(asked["benchmarks"])),
         },
-        "unit": service.read_unit(asked["unit"]),
+        "unit": {**service.read_unit(asked["unit"]), "titles": parts.read(asked["unit"])},
         "files": {path: system.read_file(path) for path in asked["files"]},
         "ports": service.read_ports(asked["ports"]),
         "user": deployment.read_user(asked["user"]),

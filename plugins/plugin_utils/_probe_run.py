@@ -49,7 +49,7 @@ ls -d {root}/current/venv/lib/python3.*/site-packages/sglang-*.dist-info 2>/dev/
 echo {mark}
 cat {root}/current/patches.json 2>/dev/null
 echo {mark}
-ps -eo args= | grep -c '^sglang::scheduler'
+ps -eo args= | grep '^sglang::'
 echo {mark}
 command -v nvidia-smi >/dev/null && timeout 4 nvidia-smi \
   --query-gpu=index,memory.used,memory.total,utilization.gpu,temperature.gpu,power.draw \
@@ -61,7 +61,7 @@ command -v nvidia-smi >/dev/null && timeout 4 nvidia-smi \
 class Around:
     """What stands around the engine; `now` is the node's clock in seconds.
 
-    `schedulers` counts scheduler processes, None where that is not known.
+    `titles` are those of the engine's processes.
     """
 
     now: float = 0.0
@@ -69,7 +69,7 @@ class Around:
     version: str = ""
     patches: tuple[str, ...] = ()
     gpus: tuple[dict[str, float | None], ...] = ()
-    schedulers: int | None = None
+    titles: tuple[str, ...] = ()
 
 
 @dataclass
@@ -97,7 +97,7 @@ def parse_around(text: str) -> Around:
         version=versions[0] if versions else "",
         patches=_patches(parts[3]),
         gpus=tuple(_gpu(line) for line in parts[5].splitlines() if line.count(",") == 5),
-        schedulers=int(parts[4]) if parts[4].isdigit() else None,
+        titles=tuple(line.split()[0] for line in parts[4].splitlines() if line.strip()),
     )
 
 
@@ -188,7 +188,7 @@ class ProbeRun:
             progress=str(tracker.current) if lines else "",
             cause=cause,
             wanted=self._wanted,
-            schedulers=place.schedulers,
+            titles=place.titles,
         )
         return Found(
             state,

@@ -27,6 +27,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness imp
     Ask,
     Readiness,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import was_served
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import (
     PROPERTIES,
     UnitState,
@@ -50,11 +51,18 @@ _JOURNAL_LINES = 5000
 _SHORT_LINES = 400
 _KERNEL_LINES = 400
 _KERNEL_SECONDS = 900
+_STUCK_SECONDS = 60.0
+"""How long an engine that was ready before may be silent; its own health check takes up to 20."""
+_SCHEDULER_SECONDS = 4.0
 
 
 @dataclass
 class Outcome:
-    """How a watch ended: `verdict` is ready, dead, unauthorized or timeout."""
+    """How a watch ended: `verdict` is ready, dead, unauthorized, stuck or timeout.
+
+    Stuck is an engine that was ready before this watch began and is not any more; `reason` then
+    says what its scheduler does.
+    """
 
     verdict: str
     unit: UnitState
@@ -171,6 +179,7 @@ class Watch:
         self._parent = os.getppid()  # a worker outlives a killed playbook
         self._unit_due = self._begun
         self._hopeless = ""
+        self._served_before = False
         self._follower: Follow | None = None
         self._told, self._told_at = "", self._begun
 
@@ -213,6 +222,9 @@ class Watch:
         return outcome
 
     def _start_following(self, first: UnitState) -> None:
+        # What the journal holds already; the follower then tells what comes.
+        before = self._reader.journal(first.invocation_id, short=True)
+        self._served_before = was_served(before)
         self._follower = self._reader.follow(first.invocation_id)
         threading.Thread(target=self._read_journal, args=(self._follower,), daemon=True).start()
         self._say(self._elapsed, f"{first.name} is {first.active}, main process {first.main_pid}")
@@ -238,6 +250,8 @@ class Watch:
                 return self._ready(first)
             if self._readiness.unauthorized:
                 return self._outcome("unauthorized", first)
+            if self._served_before and self._elapsed >= _STUCK_SECONDS:
+                return self._stuck(first)
             if now >= deadline:
                 return self._outcome("timeout", first)
             due = self._send_request(now)
@@ -306,6 +320,17 @@ class Watch:
 
     def _outcome(self, verdict: str, unit: UnitState) -> Outcome:
         return Outcome(verdict, unit, self._readiness, self._tracker, round(self._elapsed, 1))
+
+    def _stuck(self, first: UnitState) -> Outcome:
+        """`/server_info` asks the scheduler, as `states.decide` says."""
+        outcome = self._outcome("stuck", first)
+        alive = self._http.get("/server_info", _SCHEDULER_SECONDS).status != 0
+        outcome.reason = (
+            "its scheduler answers /server_info: OVERLOADED, or one of its processes is gone"
+            if alive
+            else "its scheduler does not answer /server_info: HUNG"
+        )
+        return outcome
 
     def _ready(self, first: UnitState) -> Outcome:
         outcome = self._outcome("ready", first)

@@ -44,6 +44,17 @@ def unauthorized_message(host: str, where: str) -> str:
     )
 
 
+def stuck_message(host: str, elapsed: float, waiting_for: str, reason: str) -> str:
+    """An engine that served and does not any more, though its processes run."""
+    return (
+        f"{host}: the engine was ready before and is not any more, for {elapsed:.0f} s: "
+        f"{waiting_for}.\n"
+        f"Cause: {reason}. playbooks/status.yml names the state.\n"
+        "Remedy: overloaded: send less, and wait. Hung: collect playbooks/support_bundle.yml, run "
+        "playbooks/stop.yml, then the deployment again; before a second restart look at the GPUs."
+    )
+
+
 def timeout_message(
     host: str, elapsed: float, phase: str, waiting_for: str, unit: UnitState
 ) -> str:

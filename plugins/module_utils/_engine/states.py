@@ -14,6 +14,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
+from ansible_collections.sm120.sglang.plugins.module_utils._node.parts import gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,7 +100,7 @@ def decide(
     progress: str = "",
     cause: str = "",
     wanted: KnownAnswer | None = None,
-    schedulers: int | None = None,
+    titles: Iterable[str] = (),
 ) -> State:
     """Name the state.
 
@@ -116,7 +117,7 @@ def decide(
         progress: How far a start is, in words.
         cause: Why it died, where it did.
         wanted: The answer that the completion should have.
-        schedulers: How many scheduler processes run, None where it is not known.
+        titles: Titles of the engine's processes, see `_node.parts`.
     """
     if unit is None or unit.load_state not in ("", "loaded", "masked"):
         return State(NOT_DEPLOYED, "systemd has no such unit on this node")
@@ -129,17 +130,19 @@ def decide(
         return State(STARTING, progress or "the port is still closed; nothing in the journal yet")
     if info.status == 0:
         return State(HUNG, f"its port is open and /model_info does not answer: {info.error}")
-    return _unless_gone(_answering(asked, load, served=served, wanted=wanted), schedulers)
+    return _unless_gone(_answering(asked, load, served=served, wanted=wanted), titles)
 
 
-def _unless_gone(state: State, schedulers: int | None) -> State:
-    """A hang without a scheduler is a death that nobody noticed (kill -9, seen with 0.5.9)."""
-    if state.name != HUNG or schedulers != 0:
+def _unless_gone(state: State, titles: Iterable[str]) -> State:
+    """Silence without scheduler or detokenizer is an unnoticed death (`_node.parts`)."""
+    lost = gone(titles) if state.name in (HUNG, OVERLOADED) else []
+    if not lost:
         return state
     return State(
         CRASHED,
-        "its scheduler is gone and the HTTP server still answers: restart it; `journalctl -k` "
-        "tells whether the kernel killed it",
+        f"its {' and '.join(lost)} {'is' if len(lost) == 1 else 'are'} gone and the HTTP server "
+        "still answers: deploy again, which restarts it; `journalctl -k` tells whether the kernel "
+        "killed it",
     )
 
 

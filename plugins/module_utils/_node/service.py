@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -158,6 +159,16 @@ def _read(path: str) -> str:
         return ""
 
 
+def _started_at(pid: int) -> float:
+    """When a process started, seconds since the epoch by the present clock; 0.0 if it ended."""
+    try:
+        ticks = int(_read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
+        boot = next(line for line in _read("/proc/stat").splitlines() if line.startswith("btime "))
+        return int(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+    except (IndexError, ValueError, StopIteration):
+        return 0.0
+
+
 def read_unit(unit: str) -> dict[str, Any]:
     """The unit's state and what its process was started with.
 
@@ -165,7 +176,8 @@ def read_unit(unit: str) -> dict[str, Any]:
         unit: The unit's name.
 
     Returns:
-        systemd's properties in snake case (numbers as numbers), and `launch`, the digest in the
+        `name`; systemd's properties in snake case (numbers as numbers); `started_at`, when its
+        process started (seconds since the epoch, 0.0 without one); and `launch`, the digest in the
         running process's own environment (empty when it does not run or was not started by us).
     """
     done = subprocess.run(
@@ -183,6 +195,7 @@ def read_unit(unit: str) -> dict[str, Any]:
         except OSError:
             launch = ""
     return {
+        "name": unit,
         "load_state": shown.get("LoadState", "not-found"),
         "active_state": shown.get("ActiveState", "inactive"),
         "sub_state": shown.get("SubState", "dead"),
@@ -195,5 +208,6 @@ def read_unit(unit: str) -> dict[str, Any]:
         "restarts": int(shown.get("NRestarts") or 0),
         "invocation_id": shown.get("InvocationID", ""),
         "active_since": shown.get("ActiveEnterTimestamp", ""),
+        "started_at": _started_at(pid) if pid else 0.0,
         "launch": launch,
     }

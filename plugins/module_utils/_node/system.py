@@ -125,7 +125,8 @@ def read_file(path: str) -> dict[str, Any]:
         path: The file.
 
     Returns:
-        `exists`, and when it does `sha256`, `mode` (as "0640"), `owner`, `group`, `mtime_ns`.
+        `exists`, and when it does `sha256`, `mode` (as "0640"), `owner`, `group`,
+        `changed_at` (content or attributes, seconds since the epoch).
     """
     place = Path(path)
     try:
@@ -139,7 +140,7 @@ def read_file(path: str) -> dict[str, Any]:
         "mode": f"{stat.S_IMODE(status.st_mode):04o}",
         "owner": _name(pwd.getpwuid, status.st_uid),
         "group": _name(grp.getgrgid, status.st_gid),
-        "mtime_ns": status.st_mtime_ns,
+        "changed_at": status.st_ctime,
     }
 
 

@@ -7,6 +7,10 @@ import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils import _decide
 
 UNIT = {
+    "name": "sglang.service",
+    "fragment_path": "/etc/systemd/system/sglang.service",
+    "started_at": 100.0,
+    "titles": ["sglang::detokenizer", "sglang::scheduler_TP0"],
     "load_state": "loaded",
     "active_state": "active",
     "sub_state": "running",
@@ -24,7 +28,8 @@ RELEASES = {
 MODEL = {"name": "kimi", "revision": "1", "source": {"on": "controller", "path": "/src"}}
 SEEN_MODEL = {"missing": [], "unverified": [], "link": ""}
 FILE = {"path": "/etc/x", "sha256": "d", "mode": "0640", "owner": "root", "group": "sglang"}
-SEEN_FILE = {"exists": True, **FILE}
+SEEN_FILE = {"exists": True, "changed_at": 150.0, **FILE}
+OURS = [{"port": 30000, "unit": "sglang.service"}]
 
 
 def lines(found: list[_decide.Difference]) -> list[str]:
@@ -66,11 +71,11 @@ def test_release(change: dict[str, Any], wanted: str, expected: list[str]) -> No
     ("seen", "source", "expected"),
     [
         (SEEN_MODEL, None, []),
-        (None, None, ["model kimi 1: 1 file(s) missing: everything"]),
+        (None, None, ["!model kimi 1: 1 file(s) missing or of another size: everything"]),
         (
             {**SEEN_MODEL, "missing": ["a", "b", "c", "d"], "unverified": ["e"]},
             None,
-            ["model kimi 1: 4 file(s) missing: a, b, c, ..."],
+            ["!model kimi 1: 4 file(s) missing or of another size: a, b, c, ..."],
         ),
         (
             {**SEEN_MODEL, "unverified": ["a", "b", "c"]},
@@ -98,7 +103,9 @@ def test_models(
 def test_each_model_is_judged_by_itself() -> None:
     other = {**MODEL, "name": "draft"}
     node = {"models": {"kimi": SEEN_MODEL, "draft": {**SEEN_MODEL, "missing": ["x"]}}}
-    assert lines(_decide.models(node, [MODEL, other])) == ["model draft 1: 1 file(s) missing: x"]
+    assert lines(_decide.models(node, [MODEL, other])) == [
+        "!model draft 1: 1 file(s) missing or of another size: x"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +123,48 @@ def test_each_model_is_judged_by_itself() -> None:
     ],
 )
 def test_files(seen: dict[str, Any] | None, expected: list[str]) -> None:
-    node = {"files": {} if seen is None else {"/etc/x": seen}}
+    node = {"files": {} if seen is None else {"/etc/x": seen}, "unit": UNIT}
     assert lines(_decide.files(node, [FILE])) == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "unit", "restart"),
+    [
+        ({"sha256": "e", "changed_at": 50.0}, {}, True),
+        ({"sha256": "e", "changed_at": 150.0}, {}, False),
+        ({"mode": "0644", "changed_at": 50.0}, {}, False),
+        ({"sha256": "e", "changed_at": 50.0}, {"active_state": "failed"}, False),
+        # systemd says of the unit's own file whether it was read again.
+        ({"sha256": "e", "changed_at": 50.0}, {"fragment_path": "/etc/x"}, False),
+    ],
+)
+def test_an_engine_that_was_started_with_an_edited_file_restarts(
+    seen: dict[str, Any], unit: dict[str, Any], restart: bool
+) -> None:
+    node = {"files": {"/etc/x": {**SEEN_FILE, **seen}}, "unit": {**UNIT, **unit}}
+    (found,) = _decide.files(node, [FILE])
+    assert found["restart"] is restart
+    assert ("the engine was started with it" in found["reason"]) is restart
+
+
+@pytest.mark.parametrize(
+    ("titles", "ports", "says"),
+    [
+        (["sglang::detokenizer"], OURS, "its scheduler was killed"),
+        (["sglang::scheduler"], OURS, "its detokenizer was killed"),
+        # It starts, or this release names no process.
+        (["sglang::scheduler"], [], ""),
+        (["sglang::scheduler"], [{"port": 30000, "unit": "other.service"}], ""),
+        ([], OURS, ""),
+    ],
+)
+def test_a_part_that_was_killed_is_seen_by_the_processes(
+    titles: list[str], ports: list[dict[str, Any]], says: str
+) -> None:
+    node = {"unit": {**UNIT, "titles": titles}, "releases": RELEASES, "ports": ports}
+    found = lines(_decide.engine(node, "r1", "L1", True))
+    assert [line for line in found if says in line and line.startswith("!engine")] == found
+    assert bool(found) is bool(says)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +224,7 @@ def test_files(seen: dict[str, Any] | None, expected: list[str]) -> None:
 def test_engine(
     unit: dict[str, Any], releases: dict[str, Any], enabled: bool, expected: list[str]
 ) -> None:
-    node = {"unit": {**UNIT, **unit}, "releases": {**RELEASES, **releases}}
+    node = {"unit": {**UNIT, **unit}, "releases": {**RELEASES, **releases}, "ports": OURS}
     assert lines(_decide.engine(node, "r1", "L1", enabled)) == expected
 
 

@@ -31,7 +31,9 @@ AROUND = """1795979999
 --part--
 {"files": {"a.py": {"steps": [{"patch": "one"}, {"patch": "two"}]}}}
 --part--
-2
+sglang::detokenizer
+sglang::scheduler_TP0
+sglang::scheduler_TP1
 --part--
 0, 72000, 97887, 45, 61, 320.5
 1, 71990, 97887, 44, 60, [N/A]
@@ -149,7 +151,11 @@ def test_a_node_without_the_unit() -> None:
 def test_what_stands_around_the_engine() -> None:
     around = parse_around(AROUND)
     assert around.release == "lab-0.5.9-0123456789ab"
-    assert around.schedulers == 2
+    assert around.titles == (
+        "sglang::detokenizer",
+        "sglang::scheduler_TP0",
+        "sglang::scheduler_TP1",
+    )
     assert around.gpus[0] == {
         "index": 0.0,
         "used_mib": 72000.0,

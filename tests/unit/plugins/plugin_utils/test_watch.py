@@ -115,6 +115,30 @@ class TestReady:
         assert outcome.seconds == outcome.elapsed
 
 
+class TestStuck:
+    @pytest.mark.parametrize(("answers", "says"), [(True, "OVERLOADED"), (False, "HUNG")])
+    def test_what_served_before_is_not_waited_for_like_a_start(
+        self, answers: bool, says: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(_watch, "_STUCK_SECONDS", 1.0)
+        monkeypatch.setattr(_watch, "_SCHEDULER_SECONDS", 0.5)
+        node = ScriptedNode()
+        node.lines += raw_journal("served-and-stopped")
+        engine, release = Engine(health=lambda: 503), threading.Event()
+
+        def respond(path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
+            if path == "/server_info" and not answers:
+                release.wait(LIMIT)
+            return (200, {}) if path == "/server_info" else engine.respond(path, body, headers)
+
+        with running_web(respond) as web:
+            outcome = watch(node, web.port)
+            release.set()
+        assert outcome.verdict == "stuck"
+        assert says in outcome.reason
+        assert outcome.elapsed < LIMIT
+
+
 class TestDead:
     def test_the_cause_comes_within_moments_of_the_death(self) -> None:
         node, died = ScriptedNode(), list[float]()

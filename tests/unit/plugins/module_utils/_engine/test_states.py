@@ -130,11 +130,22 @@ def test_the_scheduler_does_not_answer_either(confirm: Answer) -> None:
 def test_a_scheduler_that_was_killed_is_no_hang() -> None:
     """Seen with 0.5.9: after kill -9 of the scheduler the HTTP server answers on."""
     asked = Asked(INFO, SILENT, SILENT, SILENT)
-    gone = decide(unit(), asked, Load(), served=True, schedulers=0)
+    left, both = ["sglang::detokenizer"], ["sglang::detokenizer", "sglang::scheduler_TP0"]
+    gone = decide(unit(), asked, Load(), served=True, titles=left)
     assert gone.name == "crashed"
     assert "its scheduler is gone" in gone.why
-    assert decide(unit(), asked, Load(), served=True, schedulers=1).name == "hung"
-    assert decide(unit(), FINE, Load(), served=True, schedulers=0).name == "ready"
+    assert decide(unit(), asked, Load(), served=True, titles=both).name == "hung"
+    assert decide(unit(), asked, Load(), served=True).name == "hung"
+    assert decide(unit(), FINE, Load(), served=True, titles=left).name == "ready"
+
+
+def test_a_detokenizer_that_was_killed_is_no_overload() -> None:
+    """Seen with 0.5.9: the scheduler answers /server_info, and no request ever ends."""
+    asked = Asked(INFO, SILENT, Answer(200, {}), SILENT)
+    found = decide(unit(), asked, Load(), served=True, titles=["sglang::scheduler"])
+    assert found.name == "crashed"
+    assert "its detokenizer is gone" in found.why
+    assert decide(unit(), asked, Load(), served=True).name == "overloaded"
 
 
 def test_even_the_http_server_hangs() -> None:

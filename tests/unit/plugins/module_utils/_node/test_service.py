@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_a_unit_that_does_not_run(show: Any, name: str, states: tuple[str, ...])
 def test_a_running_units_launch_is_read_from_its_process(
     show: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    environment = {**os.environ, service.LAUNCH_DIGEST: "0123456789abcdef"}
+    environment, begun = {**os.environ, service.LAUNCH_DIGEST: "0123456789abcdef"}, time.time()
     with subprocess.Popen(
         [sys.executable, "-c", "print('up', flush=True); input()"],
         env=environment,
@@ -77,6 +78,7 @@ def test_a_running_units_launch_is_read_from_its_process(
     assert found["active_state"] == ("active" if name == "running" else "activating")
     assert found["invocation_id"] == recorded["InvocationID"]
     assert found["active_since"] == recorded["ActiveEnterTimestamp"]
+    assert begun - 2 < found["started_at"] < time.time() + 1
     # The process is gone now: no launch, no error.
     assert service.read_unit("sglang.service")["launch"] == ""
 

@@ -116,7 +116,7 @@ def test_a_file_is_described(tmp_path: Path) -> None:
         "mode": "0640",
         "owner": pwd.getpwuid(os.getuid()).pw_name,
         "group": grp.getgrgid(os.getgid()).gr_name,
-        "mtime_ns": path.stat().st_mtime_ns,
+        "changed_at": path.stat().st_ctime,
     }
     path.chmod(0o4755)
     assert system.read_file(str(path))["mode"] == "4755"
