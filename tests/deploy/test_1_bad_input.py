@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import REPOSITORY, STATE, Node
+from tests.lab_node import REPOSITORY, STATE, Node
 
 pytestmark = pytest.mark.lab
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Node
+from tests.lab_node import Node
 
 pytestmark = pytest.mark.lab
 

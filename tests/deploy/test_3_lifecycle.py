@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from .conftest import Node, Outcome
+from tests.lab_node import Node, Outcome
+
 from .test_2_deployed import VARIABLE, serves
 
 pytestmark = pytest.mark.lab

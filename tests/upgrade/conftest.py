@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from lab.state import state_dir
-from tests.deploy.conftest import REPOSITORY, Node
+from tests.lab_node import REPOSITORY, Node
 from tests.upgrade.load import Load, clients
 from tests.upgrade.report import Report
 

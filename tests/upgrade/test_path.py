@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.conftest import Node
+from tests.lab_node import Node
 from tests.upgrade.conftest import record, steps, wait_until
 from tests.upgrade.load import REQUEST_SECONDS, Load
 from tests.upgrade.plan import changed, plan
