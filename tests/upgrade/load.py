@@ -146,6 +146,14 @@ class Engine:
             return Seen(trouble=Trouble.REFUSED, error=str(error))
 
 
+class Direct(Engine):
+    """The same without a proxy: whatever its health, it is sent every request."""
+
+    def look(self) -> None:
+        """Ask nothing."""
+        self.healthy = True
+
+
 def _more(seen: Seen, event: dict[str, Any]) -> Seen:
     if "error" in event:
         return replace(seen, error=json.dumps(event["error"])[:200])
@@ -229,16 +237,17 @@ def _describe(seen: Seen) -> str:
 
 
 @contextmanager
-def clients(journal: Path, count: int = 4) -> Iterator[Load]:
+def clients(journal: Path, count: int = 4, kind: type[Engine] = Engine) -> Iterator[Load]:
     """Clients of the lab's first node, for as long as the context lasts.
 
     Args:
         journal: Where the records go.
         count: How many clients ask at the same time.
+        kind: Whether there is a proxy that reads the engine's health.
     """
     node = listing(Lab(state_dir()), addresses(Lab(state_dir())))["_meta"]["hostvars"]["lab-1"]
     key = (state_dir() / "secrets" / "api_key").read_text().split()[0]
-    load = Load(Engine(node["engine_host"], _PORT, key), "kimi-lab", journal, count)
+    load = Load(kind(node["engine_host"], _PORT, key), "kimi-lab", journal, count)
     load.start()
     try:
         yield load

@@ -8,13 +8,15 @@ happened, and every request of the clients has to have an end that can be defend
 from __future__ import annotations
 
 import time
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.lab_node import Node
 from tests.upgrade.conftest import record, steps, wait_until
-from tests.upgrade.load import REQUEST_SECONDS, Load
+from tests.upgrade.load import REQUEST_SECONDS, Direct, Load, clients
 from tests.upgrade.plan import changed, plan
 from tests.upgrade.records import Outcome, Switch, account, broken, switches
 from tests.upgrade.report import Report, Step
@@ -89,3 +91,26 @@ def test_step(node: Node, load: Load, report: Report, step: str) -> None:
 def test_no_request_is_without_an_end(load: Load) -> None:
     load.stop()
     assert load.open() == []
+
+
+def test_clients_that_read_no_health_meet_errors_and_never_silence(
+    node: Node, load: Load, results: Path
+) -> None:
+    """They keep an engine busy that wants to stop, until its time is over and the last are cut."""
+    load.stop()
+    drop_in = "/run/systemd/system/sglang.service.d/test.conf"
+    node.run(
+        f"mkdir -p $(dirname {drop_in}); "
+        f"printf '[Service]\\nTimeoutStopSec=20\\n' > {drop_in}; systemctl daemon-reload"
+    )
+    count = 4
+    with clients(results / "direct.jsonl", count, Direct) as asking:
+        wait_until(lambda: asking.answers(0.0) >= count, 2 * REQUEST_SECONDS, "four answers")
+        outcome = node.deploy(playbook="playbooks/stop.yml")
+        assert outcome.code == 0, outcome.output
+    assert asking.open() == []
+    ended = Counter(record.outcome for record in asking.records())
+    print(dict(ended))
+    assert set(ended) <= {Outcome.ANSWERED, Outcome.REFUSED, Outcome.CUT}
+    assert ended[Outcome.REFUSED] > 0
+    assert ended[Outcome.CUT] <= count

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.upgrade import load
-from tests.upgrade.load import Engine, Load, Question, question
+from tests.upgrade.load import Direct, Engine, Load, Question, question
 from tests.upgrade.records import Outcome, classify, read
 
 EXPECTED = " one two"
@@ -149,6 +149,14 @@ def test_nothing_is_sent_to_an_engine_that_is_not_healthy(server: Server, engine
     engine.look()
     seen = engine.ask(Question("any", "/right", WHOLE, EXPECTED))
     assert (seen.status, classify(seen, EXPECTED)) == (503, Outcome.REFUSED)
+
+
+def test_a_client_without_a_proxy_sends_whatever_the_health(server: Server) -> None:
+    server.health = 503
+    direct = Direct("127.0.0.1", server.server_address[1], "key")
+    direct.look()
+    seen = direct.ask(Question("any", "/right", WHOLE, EXPECTED))
+    assert classify(seen, EXPECTED) is Outcome.ANSWERED, seen
 
 
 def test_where_nobody_listens_a_client_knows_it_at_once(server: Server, engine: Engine) -> None:
