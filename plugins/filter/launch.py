@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.sm120.sglang.plugins.filter.deploy import patch_line
 from ansible_collections.sm120.sglang.plugins.module_utils import _allreduce, _launch
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments import lines
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules import (
@@ -102,21 +103,31 @@ def launch_lines(
     return [lines.line(f, release, given) for f in judged if f["severity"] == severity]
 
 
-def patch_limits(catalogue: Iterable[Mapping[str, Any]]) -> list[str]:
-    """For each patch one line with what it does not do, where its entry says so.
+def patch_plan(
+    catalogue: Iterable[Mapping[str, Any]], forecast: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """What the patches do to a release that is to be built, and what they do not do.
 
     Args:
-        catalogue: Catalogue entries.
+        catalogue: Catalogue entries of the wanted patches.
+        forecast: What the lookup `patch_forecast` says of them; empty where nobody could look.
 
     Returns:
-        Id, title and the first sentence of `does_not`.
+        For each patch one line: id, what is decided and why, and for one that edits, or of which
+        nothing is decided yet, the first sentence of its `does_not`.
     """
-    lines_of = []
+    decided = {one["id"]: one for one in forecast}
+    found = []
     for entry in catalogue:
         limit = " ".join(str(entry.get("does_not", "")).split()).partition(". ")[0].rstrip(".")
-        if limit:
-            lines_of.append(f"patch {entry['id']}: {entry['title']}. Its limit: {limit}")
-    return lines_of
+        one = decided.get(entry["id"])
+        if one is None:
+            line = f"patch {entry['id']}: {entry['title']}"
+        else:
+            line = f"patch {one['id']}: {patch_line(one)}"
+        tell = limit and (one is None or one["changed"])
+        found.append(f"{line}. Its limit: {limit}" if tell else line)
+    return found
 
 
 class FilterModule:
@@ -130,5 +141,5 @@ class FilterModule:
             "launch_lines": launch_lines,
             "launch_overrides": lines.overrides,
             "secret_arguments": _launch.secret_arguments,
-            "patch_limits": patch_limits,
+            "patch_plan": patch_plan,
         }

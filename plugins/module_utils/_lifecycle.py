@@ -78,17 +78,18 @@ def downtime(node: Mapping[str, Any], launch: str) -> str:
     return f"about {last['ready_seconds']:.0f} s: the last start took {last['ready_seconds']:.0f} s"
 
 
-def remarks(node: Mapping[str, Any], launch: str) -> list[str]:
+def remarks(node: Mapping[str, Any], launch: str, release: str) -> list[str]:
     """What an operator should know of the wanted launch's past.
 
     Args:
         node: The reading.
         launch: Digest of the wanted launch.
+        release: The wanted release's id.
 
     Returns:
-        A sentence when this launch failed its last gate here, and one when it was left by hand,
-        neither when it is the one that serves; one when a benchmark's guard had to put back what
-        serves.
+        A sentence when its release was built before, one when this launch failed its last gate
+        here, and one when it was left by hand, none of them when it is the one that serves; one
+        when a benchmark's guard had to put back what serves.
     """
     known = node["launches"]
     restored = node["benchmark"]["restored"]
@@ -100,6 +101,12 @@ def remarks(node: Mapping[str, Any], launch: str) -> list[str]:
         )
     if known["serving"] == launch:
         return found
+    seen = node["releases"]
+    whole = release in seen["built"] and not seen["drift"].get(release)
+    if whole and release != seen["current"]:
+        found.append(
+            f"release {release} is there since {_when(seen['built'][release])}: nothing is built"
+        )
     failed = [entry for entry in node["failures"] if entry["launch"] == launch]
     if failed:
         last = failed[-1]

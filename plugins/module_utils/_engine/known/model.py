@@ -75,9 +75,9 @@ SIGNATURES = (
     Signature(
         "reasoning-mark",
         r"think_end_token '(?P<mark>[^']*)' must encode to exactly one token",
-        r"copy the tokenizer's files of the model again; where \g<mark> is not a token of its own in "
-        "them, serve without a reasoning parser (reasoning-parser: false in engine_arguments) or "
-        "take 0.5.17 or newer",
+        r"copy the tokenizer's files of the model again; where \g<mark> is no token of its "
+        "own in them, serve without a reasoning parser (reasoning-parser: false in "
+        "engine_arguments) or take 0.5.17 or newer",
         releases=">=0.5.12,<0.5.17",
         cause="the reasoning parser's mark is several tokens in this tokenizer",
         source="recorded with SGLang 0.5.12.post1; constrained/reasoner_grammar_backend.py:237",

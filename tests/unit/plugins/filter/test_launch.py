@@ -136,10 +136,19 @@ def test_other_arguments_give_no_key() -> None:
     assert FILTERS["secret_arguments"](given) == []
 
 
-def test_each_shipped_patch_says_its_limit_in_the_plan() -> None:
+def test_the_plan_says_what_the_patches_will_do_and_their_limits() -> None:
     path = REPOSITORY / "roles/source_patches/files/catalogue.yml"
-    catalogue = yaml.safe_load(path.read_text("utf-8"))
-    found = launch.patch_limits([*catalogue, {"id": "mine", "title": "Mine"}])
-    assert len(found) == len(catalogue)
-    (sizes,) = [line for line in found if "sm120_allreduce_sizes" in line]
-    assert sizes.endswith("Its limit: It speeds nothing up on PCIe cards")
+    catalogue = [*yaml.safe_load(path.read_text("utf-8")), {"id": "mine", "title": "Mine"}]
+    limit = "Its limit: It speeds nothing up on PCIe cards"
+
+    def line(forecast: list[dict[str, Any]]) -> str:
+        found = launch.patch_plan(catalogue, forecast)
+        assert len(found) == len(catalogue)
+        assert found[-1] == "patch mine: Mine"
+        return next(text for text in found if "sm120_allreduce_sizes" in text)
+
+    one = {"id": "sm120_allreduce_sizes", "state": "needed", "changed": True, "reason": "no key"}
+    assert line([]).endswith(limit)
+    assert line([one]) == f"patch sm120_allreduce_sizes: needed (edited): no key. {limit}"
+    there = {**one, "state": "upstream", "changed": False, "reason": "it is there"}
+    assert line([there]) == "patch sm120_allreduce_sizes: upstream: it is there"

@@ -18,7 +18,13 @@ def record(launch: str, release: str, at: float = 1.0, ready: float | None = 100
 def node(**over: Any) -> dict[str, Any]:
     """A node on which A serves from release r1 and nothing else is known."""
     launches = {"serving": A, "before": "", "rolled_back": {}, "records": {A: record(A, "r1")}}
-    releases = {"current": "r1", "previous": "", "complete": ["r1"], "built": {"r1": 1.0}}
+    releases = {
+        "current": "r1",
+        "previous": "",
+        "complete": ["r1"],
+        "built": {"r1": 1.0},
+        "drift": {},
+    }
     return {
         "unit": {"active_state": "active", "launch": A, **over.get("unit", {})},
         "launches": {**launches, **over.get("launches", {})},
@@ -71,13 +77,24 @@ def test_the_downtime_is_what_was_measured_on_this_node() -> None:
 def test_the_plan_remembers_what_failed_and_what_was_left_by_hand() -> None:
     failure = {"launch": B, "at": 1.0, "message": "dead\nCause: x", "folder": "/var/f"}
     seen = node(failures=[failure], launches={"rolled_back": {"launch": B, "at": 60.0}})
-    assert _lifecycle.remarks(seen, B) == [
+    assert _lifecycle.remarks(seen, B, "r2") == [
         "this launch FAILED on 1970-01-01 00:00 UTC: dead (kept in /var/f)",
         "this launch was rolled back by hand on 1970-01-01 00:01 UTC; this run deploys it again",
     ]
-    assert _lifecycle.remarks(seen, C) == []
+    assert _lifecycle.remarks(seen, C, "r3") == []
     # What serves has proved itself since.
-    assert _lifecycle.remarks(node(failures=[{**failure, "launch": A}]), A) == []
+    assert _lifecycle.remarks(node(failures=[{**failure, "launch": A}]), A, "r1") == []
+
+
+def test_the_plan_says_that_an_older_release_needs_no_build() -> None:
+    built = {"r1": 1.0, "r2": 60.0}
+    seen = node(releases={"complete": [*built], "built": built})
+    said = ["release r2 is there since 1970-01-01 00:01 UTC: nothing is built"]
+    assert _lifecycle.remarks(seen, B, "r2") == said
+    # One with another configuration of the release that serves builds nothing either.
+    assert _lifecycle.remarks(seen, B, "r1") == []
+    edited = node(releases={"complete": [*built], "built": built, "drift": {"r2": ["a"]}})
+    assert _lifecycle.remarks(edited, B, "r2") == []
 
 
 def test_a_benchmark_that_was_not_finished_is_ended_without_a_restart_of_its_own() -> None:
@@ -89,10 +106,10 @@ def test_a_benchmark_that_was_not_finished_is_ended_without_a_restart_of_its_own
 
 def test_the_plan_tells_that_the_node_went_back_by_itself() -> None:
     restored = {"launch": A, "at": 60.0, "why": "nobody went on with it"}
-    (found,) = _lifecycle.remarks(node(benchmark={"restored": restored}), A)
+    (found,) = _lifecycle.remarks(node(benchmark={"restored": restored}), A, "r1")
     assert found.endswith("by itself on 1970-01-01 00:01 UTC: nobody went on with it")
     # Something else has been served since.
-    assert _lifecycle.remarks(node(**TWO, benchmark={"restored": restored}), B) == []
+    assert _lifecycle.remarks(node(**TWO, benchmark={"restored": restored}), B, "r2") == []
 
 
 @pytest.mark.parametrize(
