@@ -48,6 +48,8 @@ def node(request: pytest.FixtureRequest) -> Iterator[Node]:
         subprocess.run([*lab, "down"], cwd=REPOSITORY, check=True, capture_output=True)
     subprocess.run([*lab, "up"], cwd=REPOSITORY, check=True, capture_output=True)
     node = Node()
+    # Its output is YAML; the product's own callback writes for people.
+    os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
     if not STEPS:
         outcome = node.deploy(extra={"engine_release_stack": FIRST})
         assert outcome.code == 0, outcome.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
@@ -13,7 +14,11 @@ _CHANGED = re.compile(r"^changed: ", re.MULTILINE)
 _BUILT = re.compile(r"engine_release: release (\S+): (?:not on|\d+ file)")
 _PRUNED = re.compile(r"prune: release (\S+): ")
 _ABOUT = re.compile(r"the engine RESTARTS, about (\d+) s")
+_PATCH = re.compile(
+    r"patch (?P<id>\w+): (?P<decided>\w+(?: \(edited\))?: .*?)(?:[.] Its limit: .*)?$"
+)
 PLAN_TASK = "Show the plan"
+PATCHES_TASK = "Show what was decided for each patch"
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,12 @@ class Plan:
         found = self._all(_ABOUT)
         return float(found[0]) if found else None
 
+    @property
+    def patches(self) -> dict[str, str]:
+        """Each patch of a release that is to be built, and what is to be decided for it."""
+        found = [match for line in self.lines if (match := _PATCH.match(line))]
+        return {match["id"]: match["decided"] for match in found}
+
     def _all(self, pattern: re.Pattern[str]) -> list[str]:
         return [match[1] for line in self.lines if (match := pattern.search(line))]
 
@@ -67,11 +78,22 @@ def plan(output: str) -> Plan:
     Raises:
         ValueError: There is none.
     """
+    shown = _shown(output, PLAN_TASK)
+    if shown is None:
+        raise ValueError(f"no plan in:\n{output}")
+    return Plan(tuple(str(line) for line in shown))
+
+
+def patches(output: str) -> dict[str, str]:
+    """What a play decided for each patch; empty where it built no release."""
+    return dict(_shown(output, PATCHES_TASK) or {})
+
+
+def _shown(output: str, task: str) -> Any:
     for name, printed in tasks(output):
-        if name == PLAN_TASK:
-            shown = yaml.safe_load(printed.partition("=>")[2])
-            return Plan(tuple(str(line) for line in shown["msg"]))
-    raise ValueError(f"no plan in:\n{output}")
+        if name == task and "=>" in printed:
+            return yaml.safe_load(printed.partition("=>")[2])["msg"]
+    return None
 
 
 def changed(output: str) -> list[str]:

@@ -17,7 +17,7 @@ import pytest
 from tests.lab_node import Node
 from tests.upgrade.conftest import record, steps, wait_until
 from tests.upgrade.load import REQUEST_SECONDS, Direct, Load, clients
-from tests.upgrade.plan import changed, plan
+from tests.upgrade.plan import changed, patches, plan
 from tests.upgrade.records import Outcome, Switch, account, broken, switches
 from tests.upgrade.report import Report, Step
 
@@ -81,6 +81,7 @@ def test_step(node: Node, load: Load, report: Report, step: str) -> None:
     assert plan(outcome.output) == foretold
     assert set(foretold.built) == has - had
     assert set(foretold.pruned) == had - has
+    assert foretold.patches == patches(outcome.output)
     assert foretold.restarts
     assert node.engine() != engine
     # A release that is not there has no files that check mode could judge.

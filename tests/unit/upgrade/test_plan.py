@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.upgrade.plan import Plan, changed, plan, tasks
+from tests.upgrade.plan import Plan, changed, patches, plan, tasks
 
 RECORDED = Path(__file__).parents[2] / "recordings/plays/upgrade-check.txt"
 
@@ -45,6 +45,23 @@ def test_other_plans() -> None:
     assert (found.pruned, found.built) == (["lab-0.5.9-a1e7d7818f55"], ["x"])
     assert (found.restarts, found.downtime) == (False, None)
     assert Plan(("the engine RESTARTS",)).downtime is None
+
+
+def test_patches_are_foretold_and_decided() -> None:
+    lines = (
+        "patch a: needed (edited): X has no key 12, and y.py:83 reads it. Its limit: It is no use",
+        "patch b: upstream: C has all. It is fine",
+    )
+    foretold = Plan(lines).patches
+    assert foretold == {
+        "a": "needed (edited): X has no key 12, and y.py:83 reads it",
+        "b": "upstream: C has all. It is fine",
+    }
+    task = "TASK [sm120.sglang.source_patches : Show what was decided for each patch] ****\n"
+    said = "ok: [lab-1] => \n    msg:\n        a: 'needed (edited): X has no key 12, and\n"
+    rest = "            y.py:83 reads it'\n        b: 'upstream: C has all. It is fine'\n\n"
+    assert patches(task + said + rest) == foretold
+    assert patches(task + "skipping: [lab-1]\n") == {}
 
 
 def test_an_output_without_a_plan() -> None:
