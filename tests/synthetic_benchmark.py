@@ -62,6 +62,8 @@ def run(setting: Setting, at: Point, repeat: int, order: int, output_tok_s: floa
     """A run with this output rate; the latencies follow from it."""
     itl = 1000 * at.concurrency / output_tok_s
     ttft = 150 + 20 * at.concurrency
+    busy = math.log2(at.concurrency)
+    hits = 0 if setting.draft is None else 900 + 250 * setting.draft.num_steps - 20 * repeat
     return Run(
         setting=setting.id,
         point=at.id,
@@ -75,9 +77,13 @@ def run(setting: Setting, at: Point, repeat: int, order: int, output_tok_s: floa
         request_tok_s=output_tok_s / at.concurrency,
         ttft_ms=Latency(ttft, ttft * 0.95, ttft * 1.5, ttft * 2.0),
         itl_ms=Latency(itl, itl * 0.95, itl * 1.4, itl * 2.2),
-        accept=Accept(2.6, 1600, 1000, "synthetic") if setting.speculation else None,
+        accept=Accept(1 + hits / 1000, hits, 1000, "synthetic") if setting.draft else None,
         kv_use=min(1.0, at.concurrency / 200),
-        gpu=Gpu(Reading(300.0, 410.0), Reading(2400.0, 2600.0), Reading(61.0, 68.0)),
+        gpu=Gpu(
+            Reading(260 + 25 * busy, 300 + 30 * busy),
+            Reading(2600 - 40 * busy, 2700.0),
+            Reading(55 + 2 * busy, 60 + 3 * busy),
+        ),
         raw=f"raw/{setting.id}-{at.id}-{repeat}.jsonl",
     )
 

@@ -212,6 +212,25 @@ def test_the_tables_say_what_the_json_says(
     assert set(empty.values()) <= {"-"}
 
 
+def test_the_comparison_shows_both_stacks_and_the_change(opened: Any) -> None:
+    found = opened("story")
+    rows = [
+        [cell.strip() for cell in row.inner_text().split("\t")]
+        for row in found.page.locator("table.beside tbody tr").all()
+    ]
+    now = RESULTS["story"][0]
+    assert len(rows) == len({(one.setting, one.point) for one in now.runs if one.state == "ok"})
+    labels = {one.label for one in now.settings}
+    for load, setting, before, after, change in rows:
+        assert load in {one.id for one in now.points}
+        assert setting in labels
+        before_rate, after_rate = (float(one.replace(",", "")) for one in (before, after))
+        assert before_rate == pytest.approx(1.1 * after_rate, rel=0.01)
+        assert change.startswith("-9.1 % ± ")
+    titles = [one["title"] for one in found.read("charts")]
+    assert sum(one.startswith("Change in output tokens a second") for one in titles) == 2
+
+
 def test_each_chart_is_told_in_words_with_its_figures(opened: Any) -> None:
     """A reader who sees no chart gets the figures that are drawn."""
     found = opened("lab")

@@ -25,6 +25,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats impo
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.words import percent
 
 COMPARED = (THROUGHPUT, TTFT)
+_SHORT = {THROUGHPUT.id: "tok/s", TTFT.id: "time to first token"}
 TOLERANCE = 3.0
 # Below this a difference is not worth a warning, however small the spread.
 LEAST = 0.02
@@ -51,9 +52,10 @@ class Compared:
 
     @property
     def text(self) -> str:
-        """`output_tok_s -12 % at c1-i1024-o256, off`."""
-        spread = "" if self.spreads is None else f", {abs(self.spreads):.1f} spreads"
-        return f"{self.metric.id} {percent(self.change)} at {self.point.id}, {self.setting}{spread}"
+        """`tok/s -12 % at c1-i1024-o256 off (9.1 spreads)`."""
+        spread = "" if self.spreads is None else f" ({abs(self.spreads):.1f} spreads)"
+        change = f"{_SHORT[self.metric.id]} {percent(self.change)}"
+        return f"{change} at {self.point.id} {self.setting}{spread}"
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def regression(
             was = old.sample(setting.id, point.id, metric)
             now = new.sample(setting.id, point.id, metric)
             if was is None or now is None or was.median <= 0:
-                gaps.append(f"{metric.id} at {point.id}, {setting.id}: not measured in both")
+                gaps.append(f"{_SHORT[metric.id]} at {point.id} {setting.id}: not measured in both")
             else:
                 limits = {"tolerance": tolerance, "least": least}
                 compared.append(_compare((setting.id, point, metric), was, now, **limits))
@@ -142,7 +144,7 @@ def _pairs(old: Summary, new: Summary) -> Iterator[tuple[Setting, Point, str, bo
     points = {one.id: one for one in (*old.document.points, *new.document.points)}
     for setting in settings.values():
         for point in points.values():
-            where = f"{point.id}, {setting.id}"
+            where = f"{point.id} {setting.id}"
             was, now = old.cell(setting.id, point.id), new.cell(setting.id, point.id)
             if "missing" in {was.state, now.state} and was.state == now.state:
                 continue
@@ -212,7 +214,7 @@ def _verdict(
         more = f"; and {len(worse) - 3} more" if len(worse) > 3 else ""
         return (
             "worse" if far or most else "warn",
-            f"{told}{more} (tolerance {tolerance:g} spreads)",
+            f"{told}{more}; tolerance {tolerance:g} spreads",
         )
     if unsure:
         return "warn", f"{unsure[0].text}: one run is not enough to tell it from spread"

@@ -193,11 +193,12 @@ def _upwards(axes: Axes, chart: Chart) -> None:
     axes.set_ylabel(chart.unit)
     marks = [mark for line in chart.lines for mark in line.marks]
     low, high = min(mark.low for mark in marks), max(mark.high for mark in marks)
-    if chart.gain:
+    if chart.sides:
         reach = max(high, -low, 2.0) * 1.15
         axes.set_ylim(min(low * 1.3, -0.25 * reach), max(high * 1.25, 0.25 * reach))
         axes.axhline(0, color=_COLOURS["ink"], linewidth=1.1)
-        for text, where, side in (("pays", 4, "bottom"), ("costs", -4, "top")):
+        above, below = chart.sides
+        for text, where, side in ((above, 4, "bottom"), (below, -4, "top")):
             axes.annotate(
                 text,
                 (1, 0),

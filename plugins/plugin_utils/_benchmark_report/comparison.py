@@ -23,6 +23,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema imp
     Setting,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats import (
+    Gain,
     Sample,
     Summary,
     compare,
@@ -39,14 +40,19 @@ class Beside:
     Attributes:
         ours: Output tokens a second here; None where it was not measured.
         theirs: There.
-        change: `+4.1 % ± 2.0 %`; a dash where one is missing.
+        gain: The change from there to here; None where one is missing.
     """
 
-    setting: str
+    setting: Setting
     point: Point
     ours: Sample | None
     theirs: Sample | None
-    change: str
+    gain: Gain | None
+
+    @property
+    def change(self) -> str:
+        """`+4.1 % ± 2.0 %`; a dash where one is missing."""
+        return words.gain_cell(self.gain)
 
 
 @dataclass(frozen=True)
@@ -152,7 +158,7 @@ def beside(document: Document, other: Document, tolerance: float) -> Comparison:
         if mine is None and its is None:
             continue
         gain = compare(mine, its) if mine and its else None
-        rows.append(Beside(setting.label, point, mine, its, words.gain_cell(gain)))
+        rows.append(Beside(setting, point, mine, its, gain))
     return Comparison(other, found, tuple(rows))
 
 

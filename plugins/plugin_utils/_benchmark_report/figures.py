@@ -15,9 +15,18 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.metrics im
     THROUGHPUT,
     Metric,
 )
-from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import OFF, Setting
-from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats import Sample
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import (
+    OFF,
+    Point,
+    Setting,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats import (
+    Gain,
+    Sample,
+    shapes,
+)
 from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.comparison import (
+    Comparison,
     References,
 )
 from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.view import (
@@ -77,7 +86,7 @@ class Chart:
         alt: The same in words, for those who cannot see it.
         floor: Where the vertical axis begins; None leaves that to the figures.
         ceiling: Where it ends; likewise.
-        gain: Whether it shows gains, around a line at 0.
+        sides: What lies above and below 0, where it shows changes; empty where it does not.
         large: Whether it is one of the two large ones.
     """
 
@@ -89,7 +98,7 @@ class Chart:
     bands: tuple[Band, ...] = ()
     floor: float | None = 0.0
     ceiling: float | None = None
-    gain: bool = False
+    sides: tuple[str, ...] = ()
     large: bool = False
 
 
@@ -175,14 +184,7 @@ class _Maker:
         lines = []
         for style, setting in enumerate(self.settings):
             marks = [
-                Mark(
-                    row.point.concurrency,
-                    100 * row.gain.change,
-                    100 * (row.gain.change - (row.gain.noise or 0)),
-                    100 * (row.gain.change + (row.gain.noise or 0)),
-                    f"{self._name(row)}: {words.gain(row.gain)}",
-                    hollow=row.word not in {"better", "worse"},
-                )
+                _change(row.gain, row.point, setting)
                 for row in self._rows(setting)
                 if row.gain is not None
             ]
@@ -198,7 +200,7 @@ class _Maker:
             lines=tuple(lines),
             bands=self._bands(),
             floor=None,
-            gain=True,
+            sides=("pays", "costs"),
             large=True,
         )
 
@@ -260,16 +262,60 @@ class _Maker:
         return f"{row.setting.label}, concurrency {row.point.concurrency}"
 
     def _alt(self, what: str, lines: Sequence[Line]) -> str:
-        told = [
-            f"{line.label}: "
-            + ", ".join(f"{mark.told.partition(': ')[2]} at {mark.x:g}" for mark in line.marks)
-            for line in lines
+        told = [_in_words(line) for line in lines]
+        if what.startswith(("Gain", THROUGHPUT.label)):
+            told += [f"{one.label} ({self.settings[one.style].label})" for one in self._bands()]
+        return f"{what}, {shape_words(self.table.shape)}. {'. '.join(told)}."
+
+
+def change_charts(view: View, comparison: Comparison, number: int) -> tuple[Chart, ...]:
+    """How much faster or slower than another result, by concurrency; one chart a shape."""
+    charts: list[Chart] = []
+    for shape, points in shapes(view.document.points).items():
+        lines = [
+            Line(setting.label, style, marks)
+            for style, setting in enumerate(view.document.settings)
+            if (marks := _changes(comparison, setting, points))
         ]
-        bands = [f"{one.label} ({self.settings[one.style].label})" for one in self._bands()]
-        ends = (
-            f" {'; '.join(bands)}." if what.startswith(("Gain", THROUGHPUT.label)) and bands else ""
-        )
-        return f"{what}, {shape_words(self.table.shape)}. {'. '.join(told)}.{ends}"
+        if lines:
+            title = f"Change in output tokens a second, {shape_words(shape)}"
+            charts.append(
+                Chart(
+                    id=f"change-{number}-{len(charts)}",
+                    title=title,
+                    unit="%",
+                    alt=f"{title}, by concurrency. {'. '.join(map(_in_words, lines))}.",
+                    lines=tuple(lines),
+                    floor=None,
+                    sides=("faster", "slower"),
+                    large=True,
+                )
+            )
+    return tuple(charts)
+
+
+def _changes(comparison: Comparison, setting: Setting, points: Sequence[Point]) -> tuple[Mark, ...]:
+    gains = {row.point.id: row.gain for row in comparison.rows if row.setting.id == setting.id}
+    found = [(point, gains.get(point.id)) for point in points]
+    return tuple(_change(gain, point, setting) for point, gain in found if gain is not None)
+
+
+def _change(gain: Gain, point: Point, setting: Setting) -> Mark:
+    """A mark of a chart of changes, its bar what the noise leaves open."""
+    noise = gain.noise or 0.0
+    return Mark(
+        point.concurrency,
+        100 * gain.change,
+        100 * (gain.change - noise),
+        100 * (gain.change + noise),
+        f"{setting.label}, concurrency {point.concurrency}: {words.gain(gain)}",
+        hollow=gain.verdict(THROUGHPUT) not in {"better", "worse"},
+    )
+
+
+def _in_words(line: Line) -> str:
+    told = ", ".join(f"{mark.told.partition(': ')[2]} at {mark.x:g}" for mark in line.marks)
+    return f"{line.label}: {told}"
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def markdown(view: View, comparisons: Sequence[Comparison], references: Referenc
             (
                 (
                     row.point.id,
-                    row.setting,
+                    row.setting.label,
                     words.number(row.theirs.median, 1) if row.theirs else "-",
                     words.number(row.ours.median, 1) if row.ours else "-",
                     row.change,

@@ -23,6 +23,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.com
 from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.figures import (
     Chart,
     Range,
+    change_charts,
     groups,
     reference_ranges,
 )
@@ -73,6 +74,7 @@ def page(view: View, comparisons: list[Comparison], references: References) -> s
         latencies=LATENCIES,
         gauges=[one for one in GAUGES if one.id in view.has],
         comparisons=comparisons,
+        changes=lambda one: change_charts(view, one, comparisons.index(one)),
         differences=lambda other: differences(document, other),
         references=references,
         ranges=_ranges(ranges),

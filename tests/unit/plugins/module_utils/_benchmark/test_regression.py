@@ -54,9 +54,9 @@ def test_beyond_the_spread_is_worse(factors: dict[int, float] | float, verdict: 
 
 def test_the_reason_names_figure_point_setting_and_spread() -> None:
     reason = regression(BEFORE, after({1: 0.6})).reason
-    assert reason.startswith("output_tok_s -4")
-    assert "at c1-i1024-o256, " in reason
-    assert reason.endswith("spreads (tolerance 3 spreads)")
+    assert reason.startswith("tok/s -4")
+    assert "at c1-i1024-o256 " in reason
+    assert reason.endswith("spreads); tolerance 3 spreads")
 
 
 def test_the_tolerance_is_in_multiples_of_the_spread() -> None:
@@ -82,15 +82,15 @@ def test_a_point_that_fails_now_is_worse_whatever_the_others_gain() -> None:
     broken = synthetic.fail(after(2.0), "off", at=synthetic.point(64).id, reason="out of memory")
     found = regression(BEFORE, broken)
     assert found.verdict == "worse"
-    assert found.reason == "c64-i1024-o256, off: fails now: out of memory"
+    assert found.reason == "c64-i1024-o256 off: fails now: out of memory"
 
 
 def test_incomparable_points_are_named() -> None:
     new = after(1.0, concurrencies=(1, 4, 32))
     found = regression(BEFORE, new)
     assert found.verdict == "ok"
-    assert "c16-i1024-o256, off: measured before, missing now" in found.incomparable
-    assert "c32-i1024-o256, off: missing before, measured now" in found.incomparable
+    assert "c16-i1024-o256 off: measured before, missing now" in found.incomparable
+    assert "c32-i1024-o256 off: missing before, measured now" in found.incomparable
     other = dataclasses.replace(
         after(0.5),
         settings=(

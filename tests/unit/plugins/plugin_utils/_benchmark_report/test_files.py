@@ -173,7 +173,7 @@ def test_the_script_renders_and_compares(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "EAGLE-3 3/1/4 pays up to concurrency 8 and no longer at 16" in done.stdout
-    assert "against synthetic-0: worse: output_tok_s" in done.stdout
+    assert "against synthetic-0: worse: tok/s" in done.stdout
     assert (tmp_path / "new/report.html").read_text().startswith("<!doctype html>")
     refused = subprocess.run(
         [*script, tmp_path / "none"], capture_output=True, text=True, check=False
