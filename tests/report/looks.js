@@ -51,7 +51,7 @@
       })
       .filter(([ratio]) => ratio < 4.5);
 
-  // Each chart: its size, its lines and marks with their contrast, and texts that overlap.
+  // Each chart: its size, its lines and marks with their contrast, and texts that overlap each other or a mark.
   const charts = () =>
     [...document.querySelectorAll("figure.chart")].map((figure) => {
       const drawing = figure.querySelector("svg");
@@ -59,9 +59,10 @@
       const back = behind(figure);
       const parts = [...drawing.querySelectorAll('[id*="-line-"] path, [id*="-mark-"] use')];
       const texts = [...drawing.querySelectorAll("text")];
+      const marks = [...drawing.querySelectorAll('[id*="-mark-"] use')];
       const overlaps = [];
       texts.forEach((one, index) => {
-        texts.slice(index + 1).forEach((other) => {
+        [...texts.slice(index + 1), ...marks].forEach((other) => {
           if (meets(one.getBoundingClientRect(), other.getBoundingClientRect())) {
             overlaps.push([words(one), words(other)]);
           }

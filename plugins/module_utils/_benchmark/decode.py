@@ -42,10 +42,10 @@ def decode(kind: Any, value: object, path: str) -> Any:
 
 
 def _literal(allowed: tuple[Any, ...], value: object, path: str) -> object:
-    if not any(type(value) is type(one) and value == one for one in allowed):
-        names = ", ".join(map(repr, allowed))
-        raise SchemaError(f"{path}: is {value!r}, not one of {names}")
-    return value
+    for one in allowed:
+        if isinstance(value, type(one)) and value == one:
+            return one
+    raise SchemaError(f"{path}: is {value!r}, not one of {', '.join(map(repr, allowed))}")
 
 
 def _items(inner: tuple[Any, ...], value: object, path: str) -> tuple[Any, ...]:
@@ -57,7 +57,7 @@ def _items(inner: tuple[Any, ...], value: object, path: str) -> tuple[Any, ...]:
 def _mapping(inner: tuple[Any, ...], value: object, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SchemaError(f"{path}: is {_name(value)}, not an object")
-    return {key: decode(inner[1], item, f"{path}.{key}") for key, item in value.items()}
+    return {str(key): decode(inner[1], item, f"{path}.{key}") for key, item in value.items()}
 
 
 _READERS: dict[Any, Any] = {Literal: _literal, tuple: _items, Mapping: _mapping}
@@ -87,13 +87,13 @@ def _record(kind: Any, value: object, path: str) -> Any:
 
 
 def _plain(kind: type, value: object, path: str) -> object:
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind:
+    # Not the exact type: Ansible's variables are of subclasses that remember where they came from.
+    wanted = (int, float) if kind is float else kind
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
         raise SchemaError(f"{path}: is {_name(value)}, not {_NAMES[kind]}")
     if isinstance(value, float) and not math.isfinite(value):
         raise SchemaError(f"{path}: is {value}, not a finite number")
-    return value
+    return kind(value)
 
 
 _NAMES = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}

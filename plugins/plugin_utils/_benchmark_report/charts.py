@@ -202,10 +202,10 @@ def _upwards(axes: Axes, chart: Chart) -> None:
             axes.annotate(
                 text,
                 (1, 0),
-                (-2, where),
+                (4, where),
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
-                ha="right",
+                ha="left",
                 va=side,
                 color=_COLOURS["muted"],
             )

@@ -121,6 +121,26 @@ def test_what_types_do_not_say_is_checked(place: tuple[Any, ...], value: object,
     assert str(refused.value).startswith(said)
 
 
+class Tagged(str):
+    """As Ansible's own text, of a subclass that remembers where it came from."""
+
+    __slots__ = ()
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {Tagged(key): _tagged(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_tagged(one) for one in value]
+    return Tagged(value) if isinstance(value, str) else value
+
+
+def test_variables_of_ansible_are_read_as_what_they_are() -> None:
+    found = from_json(_tagged(to_json(WHOLE)))
+    assert found == WHOLE
+    assert {type(found.node), type(found.runs[0].state), type(found.settings[0].id)} == {str}
+
+
 def test_a_missing_field_and_text_that_is_no_json() -> None:
     plain = to_json(WHOLE)
     del plain["stack"]["release"]

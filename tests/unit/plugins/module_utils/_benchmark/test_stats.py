@@ -116,6 +116,26 @@ def test_noise_alone_is_seldom_taken_for_a_change(repeats: int) -> None:
     assert sum(one != "same" for one in verdicts) <= 12
 
 
+def test_a_change_of_ten_times_the_noise_is_found_with_three_runs() -> None:
+    """The other side: what is there is seen, so that caution does not make the rule blind."""
+    rates = {"off": 90.0, EAGLE: 99.0}
+    verdicts = [
+        gain.verdict(THROUGHPUT)
+        for seed in range(40)
+        for summary in [
+            Summary(
+                synthetic.document(
+                    lambda setting, at: rates[setting] * at, repeats=3, noise=0.01, seed=seed
+                )
+            )
+        ]
+        for point in summary.document.points
+        if (gain := summary.gain(EAGLE, "off", point.id, THROUGHPUT)) is not None
+    ]
+    assert len(verdicts) == 160
+    assert verdicts.count("better") >= 156
+
+
 def test_an_outlier_is_named_and_counted_and_moves_no_median() -> None:
     whole = synthetic.document(flat, repeats=5)
     runs = tuple(

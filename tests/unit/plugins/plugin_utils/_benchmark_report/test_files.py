@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import subprocess
 import sys
@@ -157,6 +158,29 @@ def test_without_matplotlib_the_reason_and_the_remedy_are_told(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ReportError, match=r"the charts need matplotlib: .*make venv"):
         report(STORY, [])
+
+
+def test_nothing_but_a_report_that_is_made_brings_matplotlib() -> None:
+    """Every play loads action plugins; none may pay for charts that it does not draw."""
+    package = "ansible_collections.sm120.sglang.plugins"
+    names = [
+        f"{package}.{kind}.{path.stem}"
+        for kind in ("action", "filter", "lookup", "plugin_utils")
+        for path in sorted((REPOSITORY / "plugins" / kind).glob("*.py"))
+    ]
+    code = (
+        f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\n"
+        "print([one for one in ('matplotlib', 'numpy', 'PIL') if one in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "collections")},
+    )
+    assert "sm120.sglang.plugins.action.benchmark_report" in code
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_script_renders_and_compares(tmp_path: Path) -> None:
