@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import words
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.decode import decode
@@ -27,6 +27,9 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats impo
     Sample,
     Summary,
     compare,
+)
+from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.view import (
+    launch_arguments,
 )
 
 # More columns than that nobody reads.
@@ -186,14 +189,14 @@ def differences(document: Document, other: Document) -> list[tuple[str, str, str
 
 def _facts(document: Document) -> dict[str, str]:
     stack = document.stack
-    named: Mapping[str, Any] = {
+    named = {
         "release": stack.release,
         "SGLang": stack.sglang,
         "torch": stack.torch,
         "CUDA": stack.cuda,
         "driver": stack.driver,
         "patches": ", ".join(stack.patches),
-        **{f"--{name}": value for name, value in stack.arguments.items()},
+        **{f"--{name}": said for name, said in launch_arguments(stack).items()},
         **stack.environment,
     }
-    return {name: str(value) for name, value in named.items() if value not in (None, "")}
+    return {name: value for name, value in named.items() if value}

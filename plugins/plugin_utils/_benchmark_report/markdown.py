@@ -25,6 +25,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.vie
     View,
     facts,
     kv_percent,
+    launch_arguments,
     serving,
     shape_words,
 )
@@ -88,7 +89,7 @@ def markdown(view: View, comparisons: Sequence[Comparison], references: Referenc
     lines = [line.replace("<", "&lt;") for line in lines]
     lines += ["", "## The stack", ""]
     lines += [f"- {name}: {value}" for name, value in facts(document.stack)]
-    lines += [f"- `--{name} {value}`" for name, value in document.stack.arguments.items()]
+    lines += [f"- `{one}`" for one in launch_arguments(document.stack).values()]
     lines += [f"- `{name}={value}`" for name, value in document.stack.environment.items()]
     return "\n".join(lines) + "\n"
 

@@ -33,6 +33,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.vie
     View,
     facts,
     kv_percent,
+    launch_arguments,
     serving,
     shape_words,
 )
@@ -79,6 +80,7 @@ def page(view: View, comparisons: list[Comparison], references: References) -> s
         references=references,
         ranges=_ranges(ranges),
         facts=facts(document.stack),
+        arguments=launch_arguments(document.stack),
         repeats=_times(max((run.repeat for run in document.runs), default=0)),
     )
 

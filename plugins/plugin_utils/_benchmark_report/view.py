@@ -6,10 +6,12 @@ Page, Markdown and JSON show this one view, so they cannot differ.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils import _launch
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import words
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.breakeven import (
     BreakEven,
@@ -300,6 +302,22 @@ def kv_percent(row: Row) -> str:
     """The used share of the KV pool, `55 %`."""
     sample = row.samples.get(KV_USE.id)
     return "-" if sample is None else f"{100 * sample.median:.0f} %"
+
+
+def launch_arguments(stack: Stack) -> dict[str, str]:
+    """Each launch argument as it stands on the command line, by name; those left out are not there.
+
+    A result may hold what is no argument here; it is shown as it is.
+    """
+    found = {}
+    for name, value in sorted(stack.arguments.items()):
+        try:
+            words_of = _launch.render_arguments({name: value})
+        except _launch.LaunchError:
+            words_of = [f"--{name}", str(value)]
+        if words_of:
+            found[name] = shlex.join(words_of)
+    return found
 
 
 def serving(view: View) -> str:

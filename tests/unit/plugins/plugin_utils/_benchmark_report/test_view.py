@@ -20,7 +20,10 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.fil
 from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.markdown import (
     markdown,
 )
-from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.view import view
+from ansible_collections.sm120.sglang.plugins.plugin_utils._benchmark_report.view import (
+    launch_arguments,
+    view,
+)
 
 from tests import synthetic_benchmark as synthetic
 
@@ -117,6 +120,25 @@ def test_the_comparison_has_both_figures_and_what_changed() -> None:
     assert row.theirs.median == pytest.approx(row.ours.median * 1.25)
     assert row.change.startswith("-20 % ± ")
     assert differences(STORY, before) == [("driver", "580.00.00", "590.00.00")]
+
+
+def test_arguments_are_shown_as_on_the_command_line() -> None:
+    arguments = {
+        "tp_size": 8,
+        "enable-metrics": True,
+        "off": False,
+        "cuda-graph-bs": [1, 2],
+        "chat-template": "a b",
+        "odd name": 1,
+    }
+    stack = dataclasses.replace(STORY.stack, arguments=arguments)
+    assert list(launch_arguments(stack).values()) == [
+        "--chat-template 'a b'",
+        "--cuda-graph-bs 1 2",
+        "--enable-metrics",
+        "'--odd name' 1",
+        "--tp-size 8",
+    ]
 
 
 def test_a_reference_stands_beside_the_same_load_of_this_node() -> None:
