@@ -36,6 +36,16 @@ def crossing(setting: str, at: int) -> float:
     return 90.0 * at * (gain if setting == synthetic.EAGLE.id else 1.0)
 
 
+def bare(whole: Document) -> Document:
+    """What is left where neither GPUs nor counters can be read and an answer is one token."""
+    runs = tuple(
+        dataclasses.replace(one, gpu=None, kv_use=None, accept=None, itl_ms=None)
+        for one in whole.runs
+    )
+    stack = dataclasses.replace(whole.stack, gpu=None, gpu_count=0, driver=None, cuda=None)
+    return dataclasses.replace(whole, runs=runs, stack=stack)
+
+
 STORY = synthetic.story()
 RESULTS: dict[str, tuple[Document, list[Document]]] = {
     "story": (STORY, [synthetic.earlier(STORY, 1.1)]),
@@ -46,7 +56,7 @@ RESULTS: dict[str, tuple[Document, list[Document]]] = {
         ),
         [],
     ),
-    "once": (synthetic.document(crossing, concurrencies=(1, 512), repeats=1), []),
+    "once": (bare(synthetic.document(crossing, concurrencies=(1, 512), repeats=1)), []),
     "failed": (
         synthetic.fail(synthetic.document(crossing), synthetic.EAGLE.id, reason="it died"),
         [],
@@ -137,7 +147,7 @@ def test_charts_and_texts_are_seen(
 ) -> None:
     found = opened(name, size, scheme)
     charts = found.read("charts")
-    assert len(charts) >= 10
+    assert len(charts) >= (6 if name == "once" else 13)
     for chart in charts:
         assert chart["width"] > 250, chart["title"]
         assert chart["height"] > 150, chart["title"]
