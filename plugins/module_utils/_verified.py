@@ -247,12 +247,17 @@ def adopt(
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.partial")
     digest = hashlib.sha256()
-    with incoming.open("rb") as source, partial.open("wb") as sink:
-        while block := source.read(_BLOCK):
-            digest.update(block)
-            sink.write(block)
-        sink.flush()
-        os.fsync(sink.fileno())
+    try:
+        with incoming.open("rb") as source, partial.open("wb") as sink:
+            while block := source.read(_BLOCK):
+                digest.update(block)
+                sink.write(block)
+            sink.flush()
+            os.fsync(sink.fileno())
+    except OSError as error:
+        partial.unlink(missing_ok=True)  # a full disk is not kept full
+        error.filename = error.filename or str(target)
+        raise
     if digest.hexdigest() != entry.sha256:
         partial.unlink()
         return f"{entry.name}: arrived with sha256 {digest.hexdigest()}, expected {entry.sha256}"

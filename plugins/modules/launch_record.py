@@ -81,7 +81,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _switch
+from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _os_errors, _switch
 
 
 def read_file(path: str) -> _launches.File | None:
@@ -153,7 +153,8 @@ def main() -> None:
         else:
             _launches.forget_rollback(config)
     except OSError as error:
-        module.fail_json(msg=f"{error}; the launch serves, but cannot be gone back to")
+        told = _os_errors.explain(error, config)
+        module.fail_json(msg=f"the launch serves, but cannot be gone back to: {told}")
     module.exit_json(**result)
 
 

@@ -74,6 +74,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _os_errors,
     _release,
     _stack,
     _toolkit,
@@ -136,9 +137,9 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
             check=False,
         )
         if done.returncode != 0:
+            said = done.stderr.strip()[-1500:]
             raise _release.ReleaseError(
-                f"uv failed while building {paths.release}: {done.stderr.strip()[-1500:]}. "
-                "The unfinished tree is removed by the next run"
+                f"uv failed while building {paths.release}: {said}{_os_errors.of_text(said)}"
             )
     _toolkit.finish(_release.site_packages(paths.building))
     wanted = {pin.name: pin.version for pin in pins}
@@ -179,13 +180,21 @@ def main() -> None:
                 for name in _release.unfinished(paths.root):
                     shutil.rmtree(paths.root / "releases" / name)
                 if needed:
-                    build(module, paths)
+                    try:
+                        build(module, paths)
+                    except BaseException:
+                        # What cannot be used must not fill the disk of an engine that serves.
+                        shutil.rmtree(paths.building, ignore_errors=True)
+                        raise
         tree = paths.building if needed else paths.final
         result["path"] = str(tree)
         if not (needed and module.check_mode):
             result["package"] = str(_release.site_packages(tree) / _release.PACKAGE)
     except (_release.ReleaseError, _stack.StackError) as error:
         module.fail_json(msg=str(error))
+    except OSError as error:
+        told = _os_errors.explain(error, paths.building)
+        module.fail_json(msg=f"{paths.release} could not be built: {told}")
     module.exit_json(**result)
 
 

@@ -55,12 +55,13 @@ digest:
 """
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _release
+from ansible_collections.sm120.sglang.plugins.module_utils import _os_errors, _release
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
 
 _PROOF = """
@@ -129,6 +130,10 @@ def main() -> None:
             result["digest"] = _release.seal(paths)
     except _release.ReleaseError as error:
         module.fail_json(msg=str(error))
+    except OSError as error:
+        shutil.rmtree(paths.building, ignore_errors=True)
+        told = _os_errors.explain(error, paths.building)
+        module.fail_json(msg=f"{paths.release} could not be completed: {told}")
     module.exit_json(**result)
 
 

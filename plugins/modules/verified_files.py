@@ -104,7 +104,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _verified
+from ansible_collections.sm120.sglang.plugins.module_utils import _os_errors, _verified
 
 
 def brought(
@@ -209,8 +209,10 @@ def main() -> None:
     )
     try:
         result = work(module)
-    except (_verified.VerifyError, OSError) as error:
+    except _verified.VerifyError as error:
         module.fail_json(msg=str(error))
+    except OSError as error:
+        module.fail_json(msg=_os_errors.explain(error, module.params["dest"]))
     if "msg" in result:
         module.fail_json(**result)
     module.exit_json(**result)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.sm120.sglang.plugins.module_utils import _release
+from ansible_collections.sm120.sglang.plugins.module_utils import _release, _toolkit
 from ansible_collections.sm120.sglang.plugins.modules import release_build, release_seal
 
 RELEASE = "lab-0123456789ab"
@@ -177,6 +179,19 @@ def test_a_build_that_fails_says_why_and_completes_nothing(
         assert part in found["msg"]
     assert not Path(build_arguments["root"], "releases", RELEASE).exists()
     assert run_module(release_build, build_arguments)["changed"]  # the next run converges
+
+
+def test_a_full_disk_is_told_and_not_kept_full(
+    run_module: Any, build_arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/opt/x")
+
+    monkeypatch.setattr(_toolkit, "finish", full)
+    failed = run_module(release_build, build_arguments)
+    assert failed["failed"]
+    assert "could not be built: /opt/x: No space left on device. Remedy: free" in failed["msg"]
+    assert releases(build_arguments) == []
 
 
 @pytest.mark.parametrize("python", ["/no/such/python3.11"])

@@ -173,7 +173,7 @@ def test_the_mode_is_set(run_module: Any, bringing: dict[str, Any], tmp_path: Pa
     [
         ({"files": [{"name": "../x", "sha256": "0" * 64, "size": 1}]}, "stay in its folder"),
         ({"names": {"part0": "other.json"}}, "names: other.json is not among the wanted files"),
-        ({"incoming": "/nowhere-at-all"}, "No such file or directory: '/nowhere-at-all/part0'"),
+        ({"incoming": "/nowhere-at-all"}, "/nowhere-at-all/part0: No such file or directory"),
     ],
 )
 def test_bad_parameters_fail_with_a_sentence(
