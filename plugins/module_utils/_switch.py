@@ -19,16 +19,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release
+from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _os_errors, _release
 from ansible_collections.sm120.sglang.plugins.module_utils._bundle.redact import hide_assigned
 from ansible_collections.sm120.sglang.plugins.module_utils._launches import File
 from ansible_collections.sm120.sglang.plugins.module_utils._node import parts, processes
-from ansible_collections.sm120.sglang.plugins.module_utils._node.service import LAUNCH_DIGEST
+from ansible_collections.sm120.sglang.plugins.module_utils._node.service import (
+    LAUNCH_DIGEST,
+    read_unit,
+)
 
 ENVIRONMENT = "engine.env"
 _KILL_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _COMMAND_SECONDS = 60.0
+_UNTOUCHED = "the engine was not touched"
 
 
 class SwitchError(RuntimeError):
@@ -161,6 +165,24 @@ def _complete(root: Path, release: str) -> bool:
     return (root / "releases" / release / _release.COMPLETE).is_file()
 
 
+def overtaken(node: Node, wanted: Wanted, planned: str) -> bool:
+    """Whether another run has started this very launch since the start `planned` was read."""
+    environment = next((entry for entry in wanted.files if entry.stored == ENVIRONMENT), None)
+    if environment is None or different(wanted.files):
+        return False
+    unit = read_unit(node.unit)
+    built = (node.root / "releases" / wanted.release / _release.COMPLETE).stat().st_mtime
+    return (
+        unit["active_state"] == "active"
+        and unit["invocation_id"] != planned
+        # By a run, not by systemd after a death; and from the tree that is there now.
+        and unit["restarts"] == 0
+        and unit["started_at"] > built
+        and unit["launch"] == launch_of(environment.content)
+        and _release.linked(node.root, "current") == wanted.release
+    )
+
+
 def switch(node: Node, wanted: Wanted, config: Path, *, restart: bool, drain: bool) -> Report:
     """Write what differs, make the release current, and restart the engine.
 
@@ -181,9 +203,11 @@ def switch(node: Node, wanted: Wanted, config: Path, *, restart: bool, drain: bo
     previous = goes_back_to(node.root, config, wanted.release)
     report = Report()
     # Everything that needs space is written before the engine is touched.
-    prepared = [(entry, _prepare(entry)) for entry in in_order(different(wanted.files))]
-    _make_cache(node, wanted.release)
+    prepared: list[tuple[File, Path]] = []
     try:
+        # What was written before one fails is in the list, and removed below.
+        prepared.extend((entry, _prepare(entry)) for entry in in_order(different(wanted.files)))
+        _make_cache(node, wanted.release)
         if restart:
             began = time.monotonic()
             _stop(node, report, drain=drain)
@@ -234,10 +258,7 @@ def _prepare(entry: File) -> Path:
         raise SwitchError(f"{entry.path}: {error.args[0]}; run the deployment") from error
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise SwitchError(
-            f"{path}: {error.strerror}; the engine was not touched. Free space or correct the "
-            "folder, then run again"
-        ) from error
+        raise SwitchError(f"{_os_errors.explain(error, path)}; {_UNTOUCHED}") from error
     return temporary
 
 
@@ -253,9 +274,12 @@ def _make_cache(node: Node, release: str) -> None:
     """The unit may write there alone; without the folder it does not even start."""
     cache = node.root / "cache" / release
     if not cache.is_dir():
-        cache.mkdir(parents=True, mode=0o750)
-        account = pwd.getpwnam(node.user)
-        os.chown(cache, account.pw_uid, account.pw_gid)
+        try:
+            cache.mkdir(parents=True, mode=0o750)
+            account = pwd.getpwnam(node.user)
+            os.chown(cache, account.pw_uid, account.pw_gid)
+        except OSError as error:
+            raise SwitchError(f"{_os_errors.explain(error, cache)}; {_UNTOUCHED}") from error
 
 
 def _adopt(

@@ -80,6 +80,11 @@ options:
       - Switch only while the configuration on the node is still this launch's. Keeps a rollback
         from undoing what somebody else has deployed meanwhile.
     type: str
+  planned:
+    description:
+      - systemd's identifier of the start that the plan was made for, empty where nothing ran. When
+        another run has started the same launch since, it is not started once more.
+    type: str
   state:
     description:
       - V(switched) runs what is named. V(stopped) stops the engine with everything that it left
@@ -193,6 +198,7 @@ SPEC: dict[str, Any] = {
     "owned": {"type": "list", "elements": "path", "default": []},
     "launch": {"type": "str"},
     "expect": {"type": "str"},
+    "planned": {"type": "str"},
     "state": {"type": "str", "choices": ["switched", "stopped"], "default": "switched"},
     "restart": {"type": "bool", "default": True},
     "drain": {"type": "bool", "default": True},
@@ -266,9 +272,11 @@ def main() -> None:
                     touched=False,
                     foreign=True,
                 )
-            report = _switch.switch(
-                node, wanted, config, restart=asked["restart"], drain=asked["drain"]
-            )
+            restart = asked["restart"]
+            if restart and asked["planned"] is not None:
+                restart = not _switch.overtaken(node, wanted, asked["planned"])
+            result["changed"] = bool(diffs or stale or enable or restart)
+            report = _switch.switch(node, wanted, config, restart=restart, drain=asked["drain"])
             if enable:
                 _switch.enable(node.unit, asked["enabled"])
             if not asked["guarded"]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,40 @@ def test_the_engine_stops_with_the_old_files_and_starts_with_the_new(
     assert (place.config / "secrets.yaml").stat().st_mode & 0o777 == 0o600
     assert not (place.config / "stale.yaml").exists()
     assert not list(place.config.glob(".*.new"))
+
+
+@pytest.mark.parametrize(
+    ("change", "restarts"),
+    [
+        ({}, False),
+        ({"invocation_id": "planned"}, True),
+        ({"launch": OLD}, True),
+        # systemd started it again after a death; or before the release was built anew.
+        ({"restarts": 1}, True),
+        ({"started_at": 0.0}, True),
+        ({"active_state": "failed"}, True),
+    ],
+)
+def test_what_another_run_has_started_meanwhile_is_not_started_again(
+    run_module: Any,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, Any],
+    restarts: bool,
+) -> None:
+    run_module(engine_switch, place.arguments(NEW, "r2"))
+    place.log.unlink()
+    seen = {
+        "active_state": "active",
+        "invocation_id": "other",
+        "launch": NEW,
+        "restarts": 0,
+        "started_at": time.time() + 60,
+    }
+    monkeypatch.setattr(_switch, "read_unit", lambda _unit: {**seen, **change})
+    done = run_module(engine_switch, place.arguments(NEW, "r2", planned="planned"))
+    assert done["changed"] is restarts
+    assert any(call[0].startswith("start") for call in place.calls) is restarts
 
 
 def test_check_mode_shows_everything_but_secrets_and_touches_nothing(
