@@ -8,10 +8,11 @@ name: operator
 type: stdout
 short_description: The default output, without what says nothing, and each failure once
 description:
-  - P(ansible.builtin.default#callback) with three differences, none of them with C(-v) or more.
+  - P(ansible.builtin.default#callback) with four differences, none of them with C(-v) or more.
   - A task that changed nothing and says nothing is not shown.
   - A failure is shown as its message, once. The default output shows the same message as an error
     with the place in the roles, and again with the whole result.
+  - A node that cannot be reached any more is named with what to do about it.
   - A message is shown as text, not as a quoted YAML string.
   - The playbooks run under any other callback too; it only says more.
 extends_documentation_fragment:
@@ -41,6 +42,12 @@ _CHECKS = "ansible.builtin.validate_argument_spec"
 # Beside the message: what is shown apart from it, and what names a loop's item or another host.
 _KEPT = {"msg", "warnings", "deprecations", "item", "ansible_loop_var", "_ansible_item_label"}
 _KEPT |= {"_ansible_delegated_vars"}
+_LOST = (
+    "This run got no further on that node; what it had begun there goes on, or is left half done "
+    "and never used.\n"
+    "Remedy: see that `ssh` reaches the node, then run the same command again: it finishes what is "
+    "unfinished. playbooks/status.yml tells what serves now."
+)
 
 
 def as_text(message: Any, width: int) -> str | None:
@@ -107,6 +114,12 @@ class CallbackModule(Default):  # type: ignore[misc]
             _reduce(result)
         super().v2_runner_item_on_failed(result)
 
+    def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
+        """Say what a lost connection means for the node."""
+        if not self._display.verbosity:
+            result.result["msg"] = f"{str(result.result.get('msg', '')).strip()}\n{_LOST}"
+        super().v2_runner_on_unreachable(result)
+
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         """Show a result that changed something, or that says something."""
         if self._speaks(result):
@@ -134,7 +147,7 @@ class CallbackModule(Default):  # type: ignore[misc]
         """Show a message that stands alone as text."""
         if not self._display.verbosity:
             ours = {key for key in result if not key.startswith("_ansible_")}
-            if ours - _KEPT - {"changed", "failed"} == set() and "msg" in ours:
+            if ours - _KEPT - {"changed", "failed", "unreachable"} == set() and "msg" in ours:
                 text = as_text(result["msg"], self._width())
                 if text is not None:
                     return f"\n{text}"

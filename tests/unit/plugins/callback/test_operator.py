@@ -102,6 +102,15 @@ def test_what_says_nothing_is_not_shown(shown: str) -> None:
     assert "    - a: 'b'\n    - c\n" in shown
 
 
+def test_a_node_that_is_lost_is_told_with_what_to_do(tmp_path: Path) -> None:
+    away = {"ansible_connection": "ssh", "ansible_ssh_retries": 0, "ansible_port": 1}
+    lost = play(tmp_path, [task("Ask", "command", arguments=DONE, vars=away)])
+    end = lost[lost.index("UNREACHABLE!") :]
+    assert "Connection refused" in end
+    assert "    Remedy: see that `ssh` reaches the node, then run the same command again" in end
+    assert "{" not in end
+
+
 def test_a_loops_item_keeps_its_name(shown: str) -> None:
     assert "failed: [localhost] (item=2) => \n    item 2 is bad\n" in shown
     assert "assertion" not in shown
