@@ -37,6 +37,10 @@ def test_the_newest_are_kept_and_those_of_removed_releases_go(tmp_path: Path) ->
     found = _failures.read(tmp_path)
     assert len(found) == _failures.KEEP
     assert found[-1]["at"] == (_failures.KEEP + 2) * 60.0
+    # The clock went back: this one is the newest all the same.
+    kept(tmp_path, at=0.0, release="r0")
+    assert _failures.read(tmp_path)[0]["at"] == 0.0
+    assert len(_failures.read(tmp_path)) == _failures.KEEP
     _failures.forget(tmp_path, ["r1"])
     assert {entry["release"] for entry in _failures.read(tmp_path)} == {"r0"}
     assert _failures.read(tmp_path / "nowhere") == []
