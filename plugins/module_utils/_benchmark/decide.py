@@ -8,7 +8,7 @@ configured, and the reason says which.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,11 +81,6 @@ class _Question:
         return RATE if self.profile == "latency" else THROUGHPUT
 
     @property
-    def where(self) -> str:
-        """Its points, in words."""
-        return f"at concurrency {listed(sorted({one.concurrency for one in self.points}))}"
-
-    @property
     def what(self) -> str:
         """Its figure, in words."""
         whose = "a request" if self.profile == "latency" else "all requests"
@@ -94,12 +89,34 @@ class _Question:
 
 @dataclass(frozen=True)
 class _Trial:
-    """One setting against the one that it would replace."""
+    """One setting against the one that it would replace.
+
+    Attributes:
+        gains: Where both were measured, by point.
+        verdict: Of their mean.
+        objection: What speaks against it all the same.
+    """
 
     setting: Setting
-    gain: Gain | None
+    gains: Mapping[Point, Gain]
     verdict: Literal["better", "worse", "same", "unknown"]
     objection: str = ""
+
+    def over(self, points: Iterable[Point]) -> float:
+        """The mean gain over some of its points."""
+        found = mean([self.gains[one] for one in points])
+        return 0.0 if found is None else found.change
+
+    def told(self, asked: _Question) -> str:
+        """Setting, gain, figure, where, and against what; empty where nothing was compared."""
+        whole = mean(list(self.gains.values()))
+        if whole is None:
+            return ""
+        where = listed(sorted({one.concurrency for one in self.gains}))
+        return (
+            f"{self.setting.label} has {gain_words(whole)} {asked.what} at concurrency {where} "
+            f"against {asked.base.label}"
+        )
 
 
 def decide_speculation(
@@ -152,15 +169,12 @@ def decide_speculation(
             measured=base.draft == configured
             and {"worse"} == {one.verdict for one in trials if not one.objection},
         )
-    best = max(better, key=lambda one: one.gain.change if one.gain else 0.0)
-    words = gain_words(best.gain) if best.gain else ""
-    return Decision(
-        speculation=best.setting.speculation,
-        draft=best.setting.draft,
-        measured=True,
-        reason=f"speculation {'on' if best.setting.speculation else 'off'}: {best.setting.label} "
-        f"has {words} {asked.what} {asked.where} against {base.label}; {when}",
-    )
+    # Where one misses a point, its others would be weighed against those of a longer row.
+    common = [one for one in points if all(one in trial.gains for trial in better)]
+    best = max(better, key=lambda one: one.over(common))
+    on = best.setting.speculation
+    reason = f"speculation {'on' if on else 'off'}: {best.told(asked)}; {when}"
+    return Decision(on, best.setting.draft, measured=True, reason=reason)
 
 
 def decisive_points(document: Document, profile: Profile) -> list[Point]:
@@ -188,34 +202,36 @@ def _needed(points: Sequence[Point], profile: Profile) -> list[Point]:
 def _try(asked: _Question, setting: Setting) -> _Trial:
     summary, base, points = asked.summary, asked.base, asked.points
     metric, margin = asked.metric, asked.margin
-    gains = {}
+    needed = _needed(points, asked.profile)
+    gains: dict[Point, Gain] = {}
     for point in points:
         for one in (setting, base):
             cell = summary.cell(one.id, point.id)
             if cell.state == "failed":
                 told = f"failed at {point.id}: {cell.reasons[0]}"
                 whose = "" if one is setting else f"cannot be compared, {one.label} "
-                return _Trial(setting, None, "unknown", whose + told)
-        if (found := summary.gain(setting.id, base.id, point.id, metric)) is not None:
+                return _Trial(setting, {}, "unknown", whose + told)
+        found = summary.gain(setting.id, base.id, point.id, metric)
+        if found is not None and (found.noise is not None or point in needed):
             gains[point] = found
     whole = mean(list(gains.values()))
     missed = [
         f"{one.label} was not measured at {point.id}"
-        for point in _needed(points, asked.profile)
+        for point in needed
         for one in (setting, base)
         if summary.sample(one.id, point.id, metric) is None
     ]
     if whole is None or missed:
-        return _Trial(setting, whole, "unknown", f"cannot be compared, {listed(missed)}")
+        return _Trial(setting, gains, "unknown", f"cannot be compared, {listed(missed)}")
     verdict = whole.verdict(metric, margin)
     against = [p for p, one in gains.items() if one.verdict(metric, margin) == "worse"]
     if verdict == "better" and against:
         point = against[0]
         told = f"{percent(gains[point].change)} at concurrency {point.concurrency}"
-        return _Trial(setting, whole, verdict, f"better in the mean, but {told}")
+        return _Trial(setting, gains, verdict, f"better in the mean, but {told}")
     if verdict == "better" and asked.profile == "latency":
-        return _Trial(setting, whole, verdict, _first_token(asked, setting, whole))
-    return _Trial(setting, whole, verdict)
+        return _Trial(setting, gains, verdict, _first_token(asked, setting, whole))
+    return _Trial(setting, gains, verdict)
 
 
 def _first_token(asked: _Question, setting: Setting, gained: Gain) -> str:
@@ -235,16 +251,12 @@ def _first_token(asked: _Question, setting: Setting, gained: Gain) -> str:
 def _why_not(trials: Sequence[_Trial], asked: _Question) -> str:
     if not trials:
         return f"nothing but {asked.base.label} was measured"
-    told = []
-    for one in trials:
-        if one.objection:
-            told.append(f"{one.setting.label} {one.objection}")
-        elif one.gain is not None:
-            told.append(
-                f"{one.setting.label} has {gain_words(one.gain)} {asked.what} {asked.where} "
-                f"against {asked.base.label}{_weight(one, asked.margin)}"
-            )
-    return "; ".join(told)
+    return "; ".join(
+        f"{one.setting.label} {one.objection}"
+        if one.objection
+        else one.told(asked) + _weight(one, asked.margin)
+        for one in trials
+    )
 
 
 def _weight(trial: _Trial, margin: float) -> str:

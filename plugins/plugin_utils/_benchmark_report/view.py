@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _launch
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import words
@@ -18,6 +17,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.breakeven 
     break_even,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.decide import (
+    Profile,
     decide_speculation,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.metrics import (
@@ -45,7 +45,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats impo
 Shape = tuple[str, int, int]
 LATENCIES = tuple(one for one in METRICS if one.id.partition(".")[0] in {"ttft_ms", "itl_ms"})
 GAUGES = tuple(one for one in METRICS if one.id.startswith("gpu."))
-PROFILES = ("latency", "throughput")
+PROFILES: tuple[Profile, ...] = ("latency", "throughput")
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _verdict(summary: Summary, setting: Setting, shape: Shape, points: Sequence[
     return Verdict(setting, shape, found, mood)
 
 
-def _decision(document: Document, profile: Any) -> str:
+def _decision(document: Document, profile: Profile) -> str:
     """What `auto` does with this document alone; a lab's figures are shown the same way."""
     configured = next((o.draft for o in document.settings if o.id == document.configured), None)
     return decide_speculation(

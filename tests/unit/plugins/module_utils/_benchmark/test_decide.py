@@ -171,6 +171,40 @@ def test_of_two_draft_settings_the_better_one_is_taken() -> None:
     assert kept.reason.startswith("speculation stays on: no speculation has -2")
 
 
+def test_settings_are_weighed_where_all_were_measured() -> None:
+    """At 1 the one is far ahead, at 4, where the other is ahead, it was not measured."""
+    rates = {
+        "off": {1: 1.0, 4: 1.0},
+        EAGLE.id: {1: 1.3, 4: 1.3},
+        DEEPER.id: {1: 1.4, 4: 1.1},
+    }
+    whole = synthetic.document(
+        lambda setting, at: 90.0 * at * rates[setting][at],
+        settings=(synthetic.OFF, EAGLE, DEEPER),
+        concurrencies=(1, 4),
+    )
+    assert decide([whole], "latency", None).draft == EAGLE.draft
+    found = decide([synthetic.without(whole, EAGLE.id, synthetic.point(4).id)], "latency", None)
+    assert found.draft == DEEPER.draft
+    assert "at concurrency 1 and 4 against" in found.reason
+    found = decide([synthetic.without(whole, DEEPER.id, synthetic.point(4).id)], "latency", None)
+    assert found.draft == DEEPER.draft
+    assert "at concurrency 1 against" in found.reason
+
+
+def test_a_point_with_one_run_left_does_not_hide_the_others() -> None:
+    whole = synthetic.document(crossing)
+    runs = tuple(
+        dataclasses.replace(one, state="skipped", reason="out of time")
+        if one.point == synthetic.point(4).id and one.repeat > 1
+        else one
+        for one in whole.runs
+    )
+    found = decide([dataclasses.replace(whole, runs=runs)], "latency", None)
+    assert found.draft == EAGLE.draft
+    assert "at concurrency 1 against" in found.reason
+
+
 def test_a_configured_draft_that_was_not_measured_is_told() -> None:
     other = Draft(1, 1, 2)
     whole = synthetic.document(crossing)
