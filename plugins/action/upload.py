@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ansible.utils.display import Display
 
 _BATCH_BYTES = 1 << 30  # what lies on the node in two places at a time, at most
 _BATCH_FILES = 32
+_EVERY = 5.0  # seconds between two lines of progress
 
 
 def batches(
@@ -38,6 +40,35 @@ def batches(
         total += sizes[name]
     if batch:
         yield batch
+
+
+class Progress:
+    """Says how far an upload is: a line in some seconds, however many files, and one at the end."""
+
+    def __init__(self, sizes: Sequence[int], clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin.
+
+        Args:
+            sizes: Bytes of each file that is to come.
+            clock: Seconds.
+        """
+        self._total, self._files = sum(sizes), len(sizes)
+        self._bytes = self._done = 0
+        self._clock = clock
+        self._began = self._said = clock()
+
+    def brought(self, size: int) -> str:
+        """Count a file that has arrived; returns the line to print, empty when none is due."""
+        self._bytes += size
+        self._done += 1
+        now = self._clock()
+        if self._done < self._files and now - self._said < _EVERY:
+            return ""
+        self._said = now
+        return (
+            f"{now - self._began:5.0f}s  brought {self._bytes / 2**20:.0f} of "
+            f"{self._total / 2**20:.0f} MiB, {self._done} of {self._files} files"
+        )
 
 
 class ActionModule(ActionBase):
@@ -71,8 +102,7 @@ class ActionModule(ActionBase):
         if self._task.check_mode:
             return result
 
-        total = sum(sizes[name] for name in missing)
-        done = 0
+        progress = Progress([sizes[name] for name in missing])
         # Where modules lie without pipelining; Ansible itself removes it in the end.
         own = self._connection._shell.tmpdir
         for batch in batches(missing, sizes):
@@ -85,10 +115,8 @@ class ActionModule(ActionBase):
                         str(source / name), self._connection._shell.join_path(folder, arrived)
                     )
                     names[arrived] = name
-                    done += sizes[name]
-                    Display().display(
-                        f"{host}: {done / 2**20:.0f} of {total / 2**20:.0f} MiB  {name}"
-                    )
+                    if line := progress.brought(sizes[name]):
+                        Display().display(f"[{host}] {line}")
                 adopted = self._verify({**arguments, "incoming": folder, "names": names}, task_vars)
             finally:
                 self._remove_tmp_path(folder, force=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.sm120.sglang.plugins.action.upload import batches
+from ansible_collections.sm120.sglang.plugins.action.upload import Progress, batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +38,18 @@ def test_batches_bound_space_and_keep_order(sizes: list[int], limit: int) -> Non
 def test_the_usual_batch_is_a_gibibyte() -> None:
     sizes = dict.fromkeys("abc", 400 << 20)
     assert list(batches(list("abc"), sizes)) == [["a", "b"], ["c"]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 30)), min_size=1, max_size=60))
+def test_progress_is_said_in_time_but_not_for_each_file(files: list[tuple[int, float]]) -> None:
+    now, said = 0.0, [0.0]
+    progress = Progress([size for size, _ in files], lambda: now)
+    for number, (size, seconds) in enumerate(files, start=1):
+        now += seconds
+        line = progress.brought(size)
+        assert bool(line) is (now - said[-1] >= 5.0 or number == len(files))
+        said += [now] if line else []
+    assert f"{len(files)} of {len(files)} files" in line
 
 
 def play(tmp_path: Path, tasks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -139,7 +151,13 @@ def test_files_arrive_whole_and_progress_is_shown(run: tuple[Path, dict[str, Any
     place = run[0]
     for name in ALL:
         assert (place / "dest" / name).read_bytes() == (place / "src" / name).read_bytes()
-    assert "node: 3 of 3 MiB  d/model.bin" in (place / "output").read_text()
+    said = [line for line in (place / "output").read_text().splitlines() if "MiB" in line]
+    assert said[0].startswith("[node]     ")
+    # The other one is of the upload that is refused below.
+    assert [line.partition("s  ")[2] for line in said] == [
+        "brought 3 of 3 MiB, 3 of 3 files",
+        "brought 0 of 0 MiB, 1 of 1 files",
+    ]
 
 
 @pytest.mark.parametrize(
