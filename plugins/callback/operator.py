@@ -24,6 +24,7 @@ author:
   - The sm120.sglang maintainers
 """
 
+import re
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -38,6 +39,8 @@ _WIDEST = 116
 _INDENT = " " * 4
 # Results of these are their message; another module's may hold more (a command's output).
 _TELLS_ALL = ("sm120.sglang.", "ansible.builtin.assert", "ansible.builtin.fail")
+# How ansible-core leads to what a filter or lookup of ours said.
+_CHAIN = re.compile(r"Task failed: .* plugin 'sm120\.sglang\.\w+' failed: ", re.DOTALL)
 _CHECKS = "ansible.builtin.validate_argument_spec"
 # Beside the message: what is shown apart from it, and what names a loop's item or another host.
 _KEPT = {"msg", "warnings", "deprecations", "item", "ansible_loop_var", "_ansible_item_label"}
@@ -92,8 +95,11 @@ def reduced(action: str, result: Mapping[str, Any]) -> dict[str, Any]:
         The message alone where it is the whole story, else all but the error that repeats it.
     """
     plain = {key: value for key, value in result.items() if key != "exception"}
-    if "msg" in plain and (action.startswith(_TELLS_ALL) or action == _CHECKS):
-        return {key: value for key, value in plain.items() if key in _KEPT}
+    whole = action.startswith(_TELLS_ALL) or action == _CHECKS or result.get("unreachable")
+    if "msg" in plain and whole:
+        plain = {key: value for key, value in plain.items() if key in _KEPT}
+    if isinstance(plain.get("msg"), str):
+        plain["msg"] = _CHAIN.sub("", plain["msg"])
     return plain
 
 
@@ -117,6 +123,7 @@ class CallbackModule(Default):  # type: ignore[misc]
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
         """Say what a lost connection means for the node."""
         if not self._display.verbosity:
+            _reduce(result)
             result.result["msg"] = f"{str(result.result.get('msg', '')).strip()}\n{_LOST}"
         super().v2_runner_on_unreachable(result)
 
@@ -164,3 +171,4 @@ def _reduce(result: CallbackTaskResult) -> None:
     short = reduced(str(result.task.action), result.result)
     for key in set(result.result) - set(short):
         del result.result[key]
+    result.result.update(short)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _changes,
     _decide,
     _launch,
     _lifecycle,
@@ -138,6 +139,32 @@ def patch_remedies(catalogue: Iterable[Mapping[str, Any]]) -> list[dict[str, str
     ]
 
 
+def launch_changes(
+    node: Mapping[str, Any], files: Iterable[Mapping[str, Any]], release: str
+) -> list[str]:
+    """What a launch would change of the arguments and variables on a node (`_changes`).
+
+    Args:
+        node: The reading.
+        files: The wanted configuration files, with `path` and `content`.
+        release: The wanted release.
+
+    Returns:
+        Phrases without secrets; none on a node that has no configuration yet.
+    """
+    before = node["configured"]
+    if not before["arguments"]:
+        return []
+    wanted = {str(file["path"]): file for file in files}
+    now = _changes.read({path: str(file["content"]) for path, file in wanted.items()})
+    found = _changes.differences(before, now, (node["releases"]["current"], release))
+    for path, seen in node["files"].items():
+        other = seen.get("sha256") != wanted.get(path, {}).get("sha256")
+        if path.endswith("/secrets.yaml") and other:
+            found.append("the API key changed (secret)")
+    return found
+
+
 def restart_reasons(differences: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
     """The differences for which the engine has to restart, as sentences."""
     return [
@@ -173,6 +200,7 @@ class FilterModule:
             "release_differences": _decide.release,
             "model_differences": _decide.models,
             "file_differences": _decide.files,
+            "launch_changes": launch_changes,
             "engine_differences": _decide.engine,
             "package_differences": _decide.packages,
             "unknown_variables": _decide.unknown_variables,

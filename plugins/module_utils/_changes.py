@@ -1,18 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between two launches, by their configuration files: for a failure nobody knows."""
+"""What differs between two launches, by their configuration files: for plans and failures."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from typing import TypedDict
 
+from ansible_collections.sm120.sglang.plugins.module_utils._bundle import redact
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import LAUNCH_DIGEST
 
 _START = re.compile(r"^ExecStart=(?P<line>(?:.*\\\n)*.*)$", re.MULTILINE)
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 _VARIABLE = re.compile(r"^(?P<name>[A-Za-z_]\w*)=(?P<value>.*)$", re.MULTILINE)
-_MOST = 6  # of each kind; the files themselves are kept
+_BARE = re.compile(r'"([\w./:,+@=-]*)"')  # quoted, and the same without quotes
+_MOST = 12  # the files themselves are kept, and shown by --diff
 _LONGEST = 60
+_DIGEST = "secret "
+
+
+class Settings(TypedDict):
+    """What a launch is configured with; secrets stand as digests, which tell only a change.
+
+    Attributes:
+        arguments: Flag, such as `--tp-size`, to its values as they stand in the unit, separated
+            by blanks; empty for a bare flag.
+        environment: Variable to value.
+    """
+
+    arguments: dict[str, str]
+    environment: dict[str, str]
+
+
+def read(files: Mapping[str, str]) -> Settings:
+    """Read the files that the role engine writes.
+
+    Args:
+        files: Name to content; units end in `.service`, environment files in `.env`.
+
+    Returns:
+        The settings, without secrets and without the launch's own digest.
+    """
+    found: Settings = {"arguments": {}, "environment": {}}
+    for name in sorted(files):
+        if name.endswith(".service"):
+            found["arguments"].update(arguments(files[name]))
+        elif name.endswith(".env"):
+            found["environment"].update(environment(files[name]))
+    for settings in (found["arguments"], found["environment"]):
+        settings.update({name: _without_secret(name, text) for name, text in settings.items()})
+    return found
 
 
 def arguments(unit: str) -> dict[str, str]:
@@ -22,8 +60,7 @@ def arguments(unit: str) -> dict[str, str]:
         unit: The file's content.
 
     Returns:
-        Flag, such as `--tp-size`, to its values as they stand there, separated by blanks; empty
-        for a bare flag.
+        As in `Settings`, secrets among them.
     """
     found = _START.search(unit)
     grouped: dict[str, list[str]] = {}
@@ -44,51 +81,59 @@ def environment(text: str) -> dict[str, str]:
     return found
 
 
-def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Compare the files of two launches.
+def _without_secret(name: str, text: str) -> str:
+    """The value, or for a secret a digest that only tells whether it is another one."""
+    if redact.sensitive(name) or redact.clean(text) != text:
+        return _DIGEST + hashlib.sha256(text.encode()).hexdigest()[:8]
+    return text
+
+
+def differences(before: Settings, now: Settings, releases: tuple[str, str] = ("", "")) -> list[str]:
+    """Compare two launches.
 
     Args:
-        before: Name to content of the files of the launch that served.
-        now: The same of the one that failed.
+        before: The launch that served.
+        now: The one that shall serve, or failed.
+        releases: Their releases; what differs only in the release's name is not told.
 
     Returns:
-        At most four phrases: arguments added, removed and changed, and the names of variables
-        that differ. Values of variables are not told: they may be secret.
+        Phrases: `--flag 1 -> 2`, `+ --flag 2`, `- --flag 1`, and the same of variables as
+        `NAME=1 -> 2`; a secret only as `NAME changed (secret)`. At most thirteen, the last one
+        says how many more there are.
     """
-    old, new = _all(before, ".service", arguments), _all(now, ".service", arguments)
-    both = old.keys() & new.keys()
-    changed = [f"{n} {_value(old[n])} -> {_value(new[n])}" for n in both if old[n] != new[n]]
-    kinds = {
-        "arguments added": [f"{n} {_short(new[n])}".rstrip() for n in new.keys() - old.keys()],
-        "arguments removed": [f"{n} {_short(old[n])}".rstrip() for n in old.keys() - new.keys()],
-        "arguments changed": changed,
-    }
-    was, is_now = _all(before, ".env", environment), _all(now, ".env", environment)
-    kinds["variables changed"] = [
-        name for name in was.keys() | is_now.keys() if was.get(name) != is_now.get(name)
+    found = [
+        *_compare(before["arguments"], now["arguments"], " ", releases),
+        *_compare(before["environment"], now["environment"], "=", releases),
     ]
-    return [f"{kind}: {_some(items)}" for kind, items in kinds.items() if items]
+    more = len(found) - _MOST
+    return [*found[:_MOST], f"and {more} more"] if more > 0 else found
 
 
-def _all(
-    files: Mapping[str, str], suffix: str, read: Callable[[str], dict[str, str]]
-) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in sorted(files):
-        if name.endswith(suffix):
-            found.update(read(files[name]))
-    return found
+def _compare(
+    before: Mapping[str, str], now: Mapping[str, str], joint: str, releases: tuple[str, str]
+) -> Iterator[str]:
+    for name in sorted(before.keys() | now.keys()):
+        old, new = before.get(name), now.get(name)
+        if old is None or new is None:
+            sign, value = ("+", new) if old is None else ("-", old)
+            yield f"{sign} {name}{_value(value or '', joint)}"
+        elif _release_free(old, releases[0]) != _release_free(new, releases[1]):
+            if _DIGEST in (old[: len(_DIGEST)], new[: len(_DIGEST)]):
+                yield f"{name} changed (secret)"
+            else:
+                yield f"{name}{_value(old, joint) or ' (bare)'} -> {_short(new) or '(bare)'}"
 
 
-def _value(text: str) -> str:
-    return _short(text) or "(none)"
+def _release_free(text: str, release: str) -> str:
+    return text.replace(release, "RELEASE") if release else text
+
+
+def _value(text: str, joint: str) -> str:
+    if text.startswith(_DIGEST):
+        return " (secret)"
+    return f"{joint}{_short(text)}" if text else ""
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _some(items: Iterable[str]) -> str:
-    named = sorted(items)
-    more = f" and {len(named) - _MOST} more" if len(named) > _MOST else ""
-    return ", ".join(named[:_MOST]) + more
+    bare = _BARE.sub(r"\1", text)
+    return bare if len(bare) <= _LONGEST else f"{bare[: _LONGEST - 3]}..."

@@ -156,7 +156,11 @@ def files(node: Mapping[str, Any], wanted: Iterable[Mapping[str, Any]]) -> list[
 
 
 def engine(
-    node: Mapping[str, Any], release_id: str, launch: str, enabled: bool
+    node: Mapping[str, Any],
+    release_id: str,
+    launch: str,
+    enabled: bool,
+    changes: Sequence[str] = (),
 ) -> list[Difference]:
     """Decide whether the engine has to be switched, started or restarted.
 
@@ -165,6 +169,7 @@ def engine(
         release_id: The wanted release.
         launch: Digest of the wanted launch (`_launch.launch_digest`).
         enabled: Whether the unit starts at boot.
+        changes: What differs from the configuration on the node, in phrases (`_changes`).
 
     Returns:
         The differences of link, unit and process.
@@ -184,6 +189,9 @@ def engine(
         found.append(_difference("engine", reason, restart=True))
     elif lost := _lost(node):
         found.append(_difference("engine", lost, restart=True))
+    if changes:
+        other = unit["active_state"] == "active" and unit["launch"] != launch
+        found.append(_difference("launch", f"changes {'; '.join(changes)}", restart=other))
     if unit["need_reload"]:
         found.append(_difference("unit", "changed on disk since systemd read it", restart=True))
     if enabled and unit["unit_file_state"] not in ("enabled", ""):

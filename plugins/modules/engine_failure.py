@@ -79,8 +79,8 @@ folder:
   returned: always
 differences:
   description: >-
-    What differs from the launch that served, in at most five phrases; empty when none has, or
-    this is the one.
+    What differs from the launch that served, a phrase each; empty when none has, or this is the
+    one.
   type: list
   elements: str
   returned: always
@@ -149,7 +149,8 @@ def compare(
         record, kept = _launches.load_files(config, served)
     except (_launches.LaunchRecordError, OSError, KeyError, TypeError, ValueError):
         return []
-    found = _changes.differences({file.stored: file.content for file in kept}, files)
+    before = _changes.read({file.stored: file.content for file in kept})
+    found = _changes.differences(before, _changes.read(files), (record["release"], release))
     if record["release"] != release:
         found.insert(0, f"release {record['release']} -> {release}")
     hidden = list(secrets)

@@ -139,6 +139,12 @@ unit:
   description: The unit's state, and the launch that its process was started with.
   type: dict
   returned: always
+configured:
+  description:
+    - Launch arguments and environment variables in the configuration files of the node; of a
+      secret a digest.
+  type: dict
+  returned: always
 files:
   description: Digest, mode and owner of each configuration file.
   type: dict
@@ -204,6 +210,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
             "results": store.read(Path(asked["benchmarks"])),
         },
         "unit": {**service.read_unit(asked["unit"]), "titles": parts.read(asked["unit"])},
+        "configured": deployment.read_settings(asked["unit"], Path(asked["config"])),
         "files": {path: system.read_file(path) for path in asked["files"]},
         "ports": service.read_ports(asked["ports"]),
         "user": deployment.read_user(asked["user"]),

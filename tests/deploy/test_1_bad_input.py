@@ -24,9 +24,10 @@ MODEL = {"name": "kimi-lab", "revision": "1"}
         ({"engine_prot": 1}, "engine_prot: no role has this variable; did you mean engine_port?"),
         ({"enigne_port": 1}, "enigne_port: no role has this variable; did you mean engine_port?"),
         ({"engine_release_stack": "lab-0.5.8"}, "did you mean lab-0.5.9?"),
-        ({"engine_port": "many"}, "engine_port"),
+        ({"engine_port": "many"}, "engine_port: 'many' was given, a whole number is wanted"),
+        ({"preflight_memory_gib": "a lot"}, "'a lot' was given, a number is wanted"),
         ({"engine_speculation": {"algorithm": "EAGLE9"}}, "EAGLE9"),
-        ({"model_store_target": {}}, "missing required arguments: name, revision, source"),
+        ({"model_store_target": {}}, "model_store_target.revision: is missing"),
         (
             {"model_store_target": {**MODEL, "source": {"path": "/nowhere", "on": "controller"}}},
             "/nowhere/manifest.json: No such file or directory",

@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import pwd
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _changes,
     _release,
     _safetensors,
     _verified,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._proof import record
+
+UNITS = Path("/etc/systemd/system")
 
 
 def read_releases(root: Path, wanted: Iterable[str]) -> dict[str, Any]:
@@ -82,6 +86,23 @@ def read_models(models: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             "weights": _safetensors.read_weights(place, [file.name for file in wanted], cache),
         }
     return found
+
+
+def read_settings(unit: str, config: Path) -> _changes.Settings:
+    """What the configuration on the node launches the engine with.
+
+    Args:
+        unit: The engine's unit.
+        config: The configuration folder.
+
+    Returns:
+        The settings, without secrets; empty before the first deployment.
+    """
+    texts = {}
+    for path in (UNITS / unit, config / "engine.env"):
+        with contextlib.suppress(OSError):
+            texts[path.name] = path.read_text(encoding="utf-8", errors="replace")
+    return _changes.read(texts)
 
 
 def read_user(name: str) -> dict[str, Any]:

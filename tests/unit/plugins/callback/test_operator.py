@@ -64,6 +64,12 @@ TASKS = [
     task(
         "Check", "validate_argument_spec", arguments=SPEC, vars={"wanted": "x"}, ignore_errors=True
     ),
+    task(
+        "Reach",
+        "ping",
+        vars={"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
+        ignore_unreachable=True,
+    ),
     task("Decide", "fail", arguments={"msg": CAUSE}),
 ]
 
@@ -96,7 +102,7 @@ def test_everything_is_there_for_who_asks(
 
 def test_what_says_nothing_is_not_shown(shown: str) -> None:
     banners = [line.split("[")[1].split("]")[0] for line in shown.splitlines() if "TASK" in line]
-    assert banners == ["Do", "Do each", "Say", "Refuse each", "Look", "Check", "Decide"]
+    assert banners == ["Do", "Do each", "Say", "Refuse each", "Look", "Check", "Reach", "Decide"]
     assert "changed: [localhost] => (item=2)" in shown
     assert "=> (item=1)" not in shown
     assert "    - a: 'b'\n    - c\n" in shown
@@ -118,6 +124,12 @@ def test_a_loops_item_keeps_its_name(shown: str) -> None:
 
 def test_a_command_that_fails_keeps_its_output(shown: str) -> None:
     assert "cannot access '" in shown.replace("''", "'")
+
+
+def test_a_node_that_cannot_be_reached_is_one_message(shown: str) -> None:
+    (end,) = (part for part in shown.split("fatal: ") if part.startswith("[localhost]: UNREACH"))
+    assert "Connection refused" in end.partition("...ignoring")[0]
+    assert "unreachable: true" not in end
 
 
 def test_a_wrong_variable_is_one_line_not_a_specification(shown: str) -> None:

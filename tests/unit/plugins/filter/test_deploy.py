@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.sm120.sglang.plugins.filter import deploy, host, launch, pairing, status
-from ansible_collections.sm120.sglang.plugins.module_utils import _launch, _stack
+from ansible_collections.sm120.sglang.plugins.module_utils import _changes, _launch, _stack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -191,6 +191,29 @@ def test_the_shipped_catalogue_has_a_remedy_for_each_missing_method() -> None:
     assert len(found) == 1
     assert "kimi_k25_eagle3_delegation" in found[0]
     assert not [entry for entry in remedies if re.search(entry["pattern"], "no attribute 'x'")]
+
+
+def test_the_plan_names_what_a_launch_changes_and_no_secret() -> None:
+    unit = "[Service]\nExecStart=python -m sglang.launch_server \\\n  --tp-size {}\n"
+    paths = {"/etc/systemd/system/x.service": unit.format(4), "/etc/sglang/engine.env": 'A="1"\n'}
+    key = {"path": "/etc/sglang/secrets.yaml", "content": "api-key: hunter2", "sha256": "1"}
+    files = [*({"path": path, "content": text} for path, text in paths.items()), key]
+    configured = _changes.read({"x.service": unit.format(8), "engine.env": ""})
+    node: dict[str, Any] = {
+        "configured": configured,
+        "files": {"/etc/sglang/secrets.yaml": {"exists": True, "sha256": "2"}},
+        "releases": {"current": "r1"},
+    }
+    assert deploy.launch_changes(node, files, "r2") == [
+        "--tp-size 8 -> 4",
+        "+ A=1",
+        "the API key changed (secret)",
+    ]
+    node["files"] = {"/etc/sglang/secrets.yaml": {"exists": True, "sha256": "1"}}
+    assert deploy.launch_changes(node, files, "r2") == ["--tp-size 8 -> 4", "+ A=1"]
+    # A node without configuration has nothing that could change.
+    bare = {**node, "configured": _changes.read({}), "files": {}}
+    assert deploy.launch_changes(bare, files, "r2") == []
 
 
 def test_what_the_engine_restarts_for() -> None:

@@ -19,35 +19,58 @@ def unit(*lines: str) -> str:
 
 OLD = {
     "sglang.service": unit("--disable-overlap", "--mem-fraction-static 0.85", "--tp-size 8"),
-    "engine.env": '# ours\nNCCL_DEBUG="WARN"\nGONE="1"\nSGLANG_DEPLOY_LAUNCH="aa"\n',
+    "engine.env": '# ours\nNCCL_DEBUG="WARN"\nGONE="1"\nHF_TOKEN="hf_x"\nSAME="a"\n'
+    'HOME="/opt/sglang/cache/r1-aa"\nSGLANG_DEPLOY_LAUNCH="aa"\n',
 }
 NEW = {
     "sglang.service": unit(
-        "--mem-fraction-static 0.94", '--override "{\\"a b\\": 1}"', "--tp-size 8"
+        "--mem-fraction-static 0.80", '--override "{\\"a b\\": 1}"', "--tp-size 8"
     ),
-    "engine.env": '# ours\nNCCL_DEBUG="INFO"\nHF_TOKEN="hf_x"\nSGLANG_DEPLOY_LAUNCH="bb"\n',
+    "engine.env": '# ours\nNCCL_DEBUG="INFO"\nHF_TOKEN="hf_y"\nSITE_PASSWORD="hunter2"\nSAME="a"\n'
+    'HOME="/opt/sglang/cache/r2-bb"\nSGLANG_X="1"\nSGLANG_DEPLOY_LAUNCH="bb"\n',
 }
 
 
-def test_arguments_that_came_went_or_changed_are_named_and_variables_without_values() -> None:
-    assert _changes.differences(OLD, NEW) == [
-        'arguments added: --override "{\\"a b\\": 1}"',
-        "arguments removed: --disable-overlap",
-        "arguments changed: --mem-fraction-static 0.85 -> 0.94",
-        "variables changed: GONE, HF_TOKEN, NCCL_DEBUG",
+def compare(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    return _changes.differences(_changes.read(before), _changes.read(now), ("r1-aa", "r2-bb"))
+
+
+def test_what_came_went_or_changed_is_told_and_secrets_only_as_changed() -> None:
+    assert compare(OLD, NEW) == [
+        "- --disable-overlap",
+        "--mem-fraction-static 0.85 -> 0.80",
+        '+ --override "{\\"a b\\": 1}"',
+        "- GONE=1",
+        "HF_TOKEN changed (secret)",
+        "NCCL_DEBUG=WARN -> INFO",
+        "+ SGLANG_X=1",
+        "+ SITE_PASSWORD (secret)",
+    ]
+    assert compare(
+        {"x.service": unit("--log-requests")}, {"x.service": unit("--log-requests 1")}
+    ) == ["--log-requests (bare) -> 1"]
+
+
+def test_no_secret_is_in_what_is_read() -> None:
+    proxy = {"engine.env": 'HTTPS_PROXY="http://user:hunter2@proxy:1"\n'}
+    text = str([_changes.read(NEW), _changes.read(proxy)])
+    assert "hunter2" not in text
+    assert "hf_y" not in text
+    assert _changes.differences(_changes.read(proxy), _changes.read({})) == [
+        "- HTTPS_PROXY (secret)"
     ]
 
 
 def test_a_launch_does_not_differ_from_itself() -> None:
-    assert _changes.differences(OLD, OLD) == []
-    assert _changes.differences({}, {}) == []
+    assert _changes.differences(_changes.read(OLD), _changes.read(OLD)) == []
+    assert _changes.differences(_changes.read({}), _changes.read({})) == []
 
 
 def test_many_differences_still_fit_a_screen() -> None:
     many = {"x.service": unit(*(f"--argument-{n} {'v' * 400}" for n in range(30)))}
-    (phrase,) = _changes.differences({"x.service": unit()}, many)
-    assert phrase.endswith(" and 24 more")
-    assert len(phrase) < 600
+    phrases = compare({"x.service": unit()}, many)
+    assert phrases[-1] == "and 18 more"
+    assert len("; ".join(phrases)) < 1200
 
 
 @given(

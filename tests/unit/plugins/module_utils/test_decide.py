@@ -228,6 +228,27 @@ def test_engine(
     assert lines(_decide.engine(node, "r1", "L1", enabled)) == expected
 
 
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        (
+            {"launch": "L0"},
+            [
+                "!engine: runs with another launch command, environment or release",
+                "!launch: changes --tp-size 8 -> 4; + A=1",
+            ],
+        ),
+        (
+            {"active_state": "inactive", "sub_state": "dead", "launch": ""},
+            ["!engine: is inactive (dead)", "launch: changes --tp-size 8 -> 4; + A=1"],
+        ),
+    ],
+)
+def test_a_plan_names_what_changes_of_the_launch(unit: dict[str, Any], expected: list[str]) -> None:
+    node = {"unit": {**UNIT, **unit}, "releases": RELEASES}
+    assert lines(_decide.engine(node, "r1", "L1", True, ["--tp-size 8 -> 4", "+ A=1"])) == expected
+
+
 def test_packages() -> None:
     node = {"system": {"packages": {"g++": "4:12", "python3-dev": None}}}
     found = _decide.packages(node, ["g++", "python3-dev", "never-read"])

@@ -209,8 +209,8 @@ def test_the_screen_says_what_failed_why_what_serves_and_what_to_do() -> None:
         ("Cause: x\nRemedy: patch it", ["release r1 -> r2"], "To do: act on the remedy and run"),
         (
             "Cause: x",
-            ["release r1 -> r2", "arguments added: --x"],
-            "what differs from the launch that served: release r1 -> r2; arguments added: --x. ",
+            ["release r1 -> r2", "+ --x"],
+            "what differs from the launch that served: release r1 -> r2; + --x. ",
         ),
         (
             "Cause: x",

@@ -25,7 +25,7 @@ def config(tmp_path: Path) -> Path:
 
 def test_a_failed_launch_is_compared_with_the_one_that_served(config: Path) -> None:
     found = compare(config, FAILED, "r2", {"x.service": unit(f"4{SECRET}")}, [SECRET])
-    assert found == ["release r1 -> r2", "arguments changed: --tp-size 8 -> 4<hidden>"]
+    assert found == ["release r1 -> r2", "--tp-size 8 -> 4<hidden>"]
 
 
 def test_the_launch_that_served_differs_in_nothing(config: Path) -> None:

@@ -61,6 +61,7 @@ def test_a_bare_node(run_module: Any, arguments: dict[str, Any], check: bool) ->
     assert found["models"]["kimi"]["missing"] == ["a"]
     assert found["unit"]["load_state"] == "not-found"
     assert found["files"] == {arguments["files"][0]: {"exists": False}}
+    assert found["configured"] == {"arguments": {}, "environment": {}}
     assert found["ports"] == []
     assert found["user"] == {"exists": False}
     assert found["system"]["disks"][arguments["disks"][0]]["free"] > 0
@@ -79,7 +80,12 @@ def test_a_bare_node(run_module: Any, arguments: dict[str, Any], check: bool) ->
     )
 
 
-def test_a_node_with_everything(run_module: Any, arguments: dict[str, Any], tmp_path: Path) -> None:
+def test_a_node_with_everything(
+    run_module: Any,
+    arguments: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     paths = _release.Paths(Path(arguments["root"]), "r1")
     package = paths.building / "venv/lib/python3.11/site-packages/sglang"
     package.mkdir(parents=True)
@@ -87,12 +93,18 @@ def test_a_node_with_everything(run_module: Any, arguments: dict[str, Any], tmp_
     _release.seal(paths)
     _release.switch(paths.root, "r1")
     (tmp_path / "engine.env").write_text("A=1\n")
+    monkeypatch.setattr(deployment, "UNITS", tmp_path)
+    start = "[Service]\nExecStart=python -m sglang.launch_server \\\n  --tp-size 8\n"
+    (tmp_path / arguments["unit"]).write_text(start)
     (tmp_path / "model").mkdir()
     (tmp_path / "model/a").write_bytes(b"x")
     me = pwd.getpwuid(os.geteuid()).pw_name
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        found = run_module(node_facts, {**arguments, "user": me, "ports": [port]})
+        found = run_module(
+            node_facts, {**arguments, "user": me, "ports": [port], "config": str(tmp_path)}
+        )
+    assert found["configured"] == {"arguments": {"--tp-size": "8"}, "environment": {"A": "1"}}
     assert found["releases"]["current"] == "r1"
     assert found["releases"]["drift"] == {"r1": []}
     assert found["models"]["kimi"]["unverified"] == ["a"]
