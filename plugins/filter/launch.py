@@ -19,6 +19,11 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules impo
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
 
+NOTHING_PATCHED = (
+    "source_patches_ids is empty: nothing is patched; once it is built, a release that lacks a "
+    "method which speculation calls is refused, or with source_patches_contract: warn dies at start"
+)
+
 
 def allreduce_decision(
     node: Mapping[str, Any], stack: Mapping[str, Any], wanted: Mapping[str, Any]
@@ -130,6 +135,28 @@ def patch_plan(
     return found
 
 
+def left_out_patches(
+    forecast: Iterable[Mapping[str, Any]], ids: Sequence[str], release: str
+) -> list[str]:
+    """What a release needs of the patches that nobody asked for.
+
+    Args:
+        forecast: What the lookup `patch_forecast` says of the patches that are left out.
+        ids: The patches that are wanted.
+        release: The SGLang release.
+
+    Returns:
+        A line for each patch that is needed, after one about an empty list.
+    """
+    found = [] if ids else [NOTHING_PATCHED]
+    return found + [
+        f"patch {one['id']} is left out (source_patches_ids), and SGLang {release} needs it: "
+        f"{one['reason']}"
+        for one in forecast
+        if one["state"] == "needed"
+    ]
+
+
 class FilterModule:
     """The filters, by name."""
 
@@ -142,4 +169,5 @@ class FilterModule:
             "launch_overrides": lines.overrides,
             "secret_arguments": _launch.secret_arguments,
             "patch_plan": patch_plan,
+            "left_out_patches": left_out_patches,
         }

@@ -165,7 +165,10 @@ def test_check_mode_on_a_bare_node_predicts_and_changes_nothing(bare: Node) -> N
 
 
 def test_a_draft_with_enough_context_needs_no_override(bare: Node) -> None:
-    outcome = bare.deploy("--check", "--diff", extra={"lab_draft": "draft-long"})
+    extra = {"lab_draft": "draft-long", "source_patches_ids": []}
+    outcome = bare.deploy("--check", "--diff", extra=extra)
     assert outcome.code == 0, outcome.output
+    assert outcome.says("source_patches_ids is empty: nothing is patched"), outcome.output
+    assert outcome.says("kimi_k25_eagle3_delegation is left out (source_patches_ids), and SGLang")
     assert outcome.says("(2048): no override needed")
     assert not outcome.says('+SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN="1"')

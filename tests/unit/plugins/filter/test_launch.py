@@ -152,3 +152,16 @@ def test_the_plan_says_what_the_patches_will_do_and_their_limits() -> None:
     assert line([one]) == f"patch sm120_allreduce_sizes: needed (edited): no key. {limit}"
     there = {**one, "state": "upstream", "changed": False, "reason": "it is there"}
     assert line([there]) == "patch sm120_allreduce_sizes: upstream: it is there"
+
+
+def test_the_plan_says_what_is_left_out_and_needed() -> None:
+    lacking = {"id": "a", "state": "needed", "changed": True, "reason": "three methods are missing"}
+    forecast = [lacking, {**lacking, "id": "b", "state": "upstream"}]
+    need = (
+        "patch a is left out (source_patches_ids), and SGLang 0.5.9 needs it: "
+        "three methods are missing"
+    )
+    assert launch.left_out_patches(forecast, ["c"], "0.5.9") == [need]
+    assert launch.left_out_patches(forecast, [], "0.5.9") == [launch.NOTHING_PATCHED, need]
+    # Nobody could look: the empty list is told all the same.
+    assert launch.left_out_patches([], [], "0.5.9") == [launch.NOTHING_PATCHED]
