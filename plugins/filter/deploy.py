@@ -16,6 +16,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
     _launch,
     _lifecycle,
     _patch,
+    _screens,
     _stack,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
@@ -212,9 +213,11 @@ class FilterModule:
             "launch_remarks": _lifecycle.remarks,
             "rollback_target": _lifecycle.automatic_target,
             "choose_rollback": _lifecycle.choose,
-            "serving_screen": _lifecycle.serving_screen,
-            "failure_notice": _lifecycle.failure_notice,
-            "failure_screen": _lifecycle.failure_screen,
+            "gate_changes": _lifecycle.gate_changes,
+            "untouched_screen": _screens.untouched_screen,
+            "serving_screen": _screens.serving_screen,
+            "failure_notice": _screens.failure_notice,
+            "failure_screen": _screens.failure_screen,
             "restart_reasons": restart_reasons,
         }
         return {name: _errors(function) for name, function in plain.items()}

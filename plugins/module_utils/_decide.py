@@ -189,9 +189,8 @@ def engine(
         found.append(_difference("engine", reason, restart=True))
     elif lost := _lost(node):
         found.append(_difference("engine", lost, restart=True))
-    if changes:
-        other = unit["active_state"] == "active" and unit["launch"] != launch
-        found.append(_difference("launch", f"changes {'; '.join(changes)}", restart=other))
+    other = unit["active_state"] == "active" and unit["launch"] != launch
+    found += [_difference("launch", phrase, restart=other) for phrase in changes]
     if unit["need_reload"]:
         found.append(_difference("unit", "changed on disk since systemd read it", restart=True))
     if enabled and unit["unit_file_state"] not in ("enabled", ""):

@@ -3,14 +3,30 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _prune
 from ansible_collections.sm120.sglang.plugins.module_utils._decide import Difference
 
-_MAX_CAUSE_LINES = 8
+# What the gate asks and which limits it has, to the variables that say so.
+_ASKED = {
+    name: f"health_gate_{name}"
+    for name in (
+        "known_answer",
+        "accept_length_warn",
+        "accept_length_fail",
+        "kv_tokens",
+        "long_prompt_tokens",
+        "concurrency",
+        "sampling",
+        "tool_call",
+        "image",
+        "gpu_free_mib",
+    )
+} | {"min_verify_steps": "health_gate_verify_steps"}
 
 
 def unproved(node: Mapping[str, Any], launch: str) -> list[Difference]:
@@ -44,7 +60,7 @@ def interrupted_benchmark(node: Mapping[str, Any]) -> list[Difference]:
     pending = node["benchmark"]["pending"]
     if not pending:
         return []
-    reason = f"begun on {_when(pending['started'])} and not finished; its guard is taken away"
+    reason = f"begun on {when(pending['started'])} and not finished; its guard is taken away"
     return [{"item": "benchmark", "reason": reason, "restart": False}]
 
 
@@ -97,7 +113,7 @@ def remarks(node: Mapping[str, Any], launch: str, release: str) -> list[str]:
     if restored.get("launch") == known["serving"] != "":
         found.append(
             f"a benchmark was interrupted and the node went back by itself on "
-            f"{_when(restored['at'])}: {restored['why']}"
+            f"{when(restored['at'])}: {restored['why']}"
         )
     if known["serving"] == launch:
         return found
@@ -105,24 +121,25 @@ def remarks(node: Mapping[str, Any], launch: str, release: str) -> list[str]:
     whole = release in seen["built"] and not seen["drift"].get(release)
     if whole and release != seen["current"]:
         found.append(
-            f"release {release} is there since {_when(seen['built'][release])}: nothing is built"
+            f"release {release} is there since {when(seen['built'][release])}: nothing is built"
         )
     failed = [entry for entry in node["failures"] if entry["launch"] == launch]
     if failed:
         last = failed[-1]
         found.append(
-            f"this launch FAILED on {_when(last['at'])}: {last['message'].splitlines()[0]} "
+            f"this launch FAILED on {when(last['at'])}: {last['message'].splitlines()[0]} "
             f"(kept in {last['folder']})"
         )
     left = known["rolled_back"]
     if left.get("launch") == launch:
         found.append(
-            f"this launch was rolled back by hand on {_when(left['at'])}; this run deploys it again"
+            f"this launch was rolled back by hand on {when(left['at'])}; this run deploys it again"
         )
     return found
 
 
-def _when(at: float) -> str:
+def when(at: float) -> str:
+    """A time in seconds since the epoch as a person reads it, in UTC."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
 
 
@@ -180,141 +197,24 @@ def _refuse(sentence: str) -> dict[str, str]:
     return {"launch": "", "release": "", "error": sentence}
 
 
-def serving_screen(node: Mapping[str, Any], host: str, unit: str) -> str:
-    """What an operator reads after something failed before the gate: what serves, what to do.
+def gate_changes(node: Mapping[str, Any], launch: str, gate: Mapping[str, Any]) -> list[str]:
+    """What is asked of a launch now that was not asked when it passed its gate.
 
     Args:
-        node: A reading made after the failure; anything else when the node could not be read.
-        host: The node's name.
-        unit: The engine's unit.
+        node: The reading.
+        launch: Digest of the launch.
+        gate: Questions and limits as the inventory has them.
 
     Returns:
-        Two lines; the failure itself was told before.
+        Names of variables, each with its values where they are short; none for a launch that
+        never passed.
     """
-    try:
-        serving = _serving(node, unit)
-    except KeyError:
-        serving = f"unknown: {host} cannot be read any more; playbooks/status.yml tells it later"
-    return (
-        f"Serving now on {host}: {serving}.\n"
-        "To do: act on the message above and run the deployment again; it goes on where this one "
-        "stopped."
-    )
-
-
-def _serving(node: Mapping[str, Any], unit: str) -> str:
-    launch, active = node["unit"]["launch"], node["unit"]["active_state"]
-    current = node["releases"]["current"]
-    if active != "active":
-        return f"nothing; {unit} is {active}" if current else "nothing; nothing was deployed yet"
-    record = node["launches"]["records"].get(launch)
-    if record is None:
-        return f"release {current} (launch {launch or 'unknown'}), which never passed its gate here"
-    return f"{_named(record)}, which passed its gate on {_when(float(record['gated_at']))}"
-
-
-def failure_notice(failed: Mapping[str, Any], back: Mapping[str, Any]) -> list[str]:
-    """What an operator reads as soon as a launch failed: the cause in short, and what comes next.
-
-    Args:
-        failed: As for `failure_screen`.
-        back: The launch record to go back to, empty without one.
-
-    Returns:
-        Two or three lines.
-    """
-    said = failed["message"].strip().splitlines()
-    causes = [line for line in said[1:] if line.startswith(("Cause: ", "FAIL "))]
-    after = (
-        f"Next: {_named(back)}, which served before, is restored and gated again."
-        if back
-        else "Next: the engine is stopped; no other launch is there to go back to."
-    )
-    return [*said[:1], *causes[:1], after]
-
-
-def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str:
-    """What an operator reads when a launch did not prove itself; it fits one screen.
-
-    Args:
-        failed: `host`, `launch`, `release`, `message` (what failed, cause and remedy), `folder`
-            (where its log is), `root`, `unit`, and `differences` (phrases, what differs from the
-            launch that served; may be left out).
-        outcome: `serving` (a launch record, empty when nothing serves), `message` (why going back
-            failed, empty when it did not, or there was nothing to go back to), `foreign` (whether
-            somebody else had deployed meanwhile), and `accept_length` and `ready_seconds` of the
-            launch that serves again.
-
-    Returns:
-        At most some twenty lines.
-    """
-    lines = failed["message"].strip().splitlines()
-    if len(lines) > _MAX_CAUSE_LINES:
-        more = len(lines) - _MAX_CAUSE_LINES
-        lines = [*lines[:_MAX_CAUSE_LINES], f"... {more} more line(s) in the log"]
-    shown = [
-        f"{failed['host']}: {_named(failed)} did not prove itself.",
-        *lines,
-        *_serving_now(failed, outcome),
-        _kept(failed),
-    ]
-    return "\n".join(shown)
-
-
-def _kept(failed: Mapping[str, Any]) -> str:
-    stays = f"the release stays in {failed['root']}/releases until it is the oldest."
-    folder = failed["folder"]
-    if not folder.startswith("/"):  # a full disk
-        return f"Kept: {folder}; {stays}"
-    return f"Kept: {folder} on the node (journal.log, failure.json, unit, environment); {stays}"
-
-
-def _named(launch: Mapping[str, Any]) -> str:
-    return f"release {launch['release']} (launch {launch['launch']})"
-
-
-def _advice(failed: Mapping[str, Any]) -> str:
-    """What to do about a failure: its remedy, else where to look for its cause."""
-    if "Remedy: " in failed["message"]:
-        return "act on the remedy"
-    known = "no known fault explains it"
-    if differs := failed.get("differences"):
-        told = "; ".join(differs)
-        return f"{known}; what differs from the launch that served: {told}. Mend that"
-    return f"{known}; look at journal.log in the folder below"
-
-
-def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Sequence[str]:
-    record = outcome["serving"]
-    if outcome.get("foreign"):
-        return (
-            "Serving now: what somebody else has deployed meanwhile; it was left alone.",
-            "To do: find out who deploys to this node, and run one deployment at a time.",
-        )
-    if record and not outcome["message"]:
-        length = outcome.get("accept_length")
-        figures = f", accept length {length}" if length else ""
-        return (
-            (
-                f"Serving now: {_named(record)}, as it served before; ready "
-                f"{outcome['ready_seconds']:.0f} s after its start and gated again{figures}."
-            ),
-            f"To do: {_advice(failed)} and run the deployment again; until then the node serves.",
-        )
-    stopped = (
-        f"Serving now: NOTHING. The engine is stopped; its log: journalctl -u {failed['unit']}"
-    )
-    if not record:
-        return (
-            f"{stopped}. There is no other launch that passed its gate to go back to.",
-            f"To do: {_advice(failed)} and run the deployment again.",
-        )
-    first = outcome["message"].strip().splitlines()
-    return (
-        f"{stopped}.",
-        (f"Going back to {_named(record)} failed too: {' '.join(first[:3])}"),
-        (
-            "To do: what fails both is the node or the models, not the release: start with the "
-            "cause above, then run the deployment or playbooks/rollback.yml again."
-        ),
-    )
+    passed: Mapping[str, Any] = node["launches"]["records"].get(launch, {}).get("gate", {})
+    found = []
+    for key, name in _ASKED.items():
+        # As the record has it: a tuple is a list there.
+        wanted = json.loads(json.dumps(gate.get(key)))
+        if key in passed and passed[key] != wanted:
+            short = not isinstance(wanted, (dict, list))
+            found.append(f"{name}{f' {passed[key]} -> {wanted}' if short else ''}")
+    return found

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import stat
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,27 +85,6 @@ def parse_manifest(raw: object, where: str) -> list[Wanted]:
             raise VerifyError(f"{where}: {name} needs sha256 and size")
         entries.append({"name": name, "sha256": entry["sha256"], "size": entry["size"]})
     return parse_wanted(entries)
-
-
-def make_manifest(folder: Path) -> dict[str, dict[str, str | int]]:
-    """Describe every file below a folder, hidden ones left out.
-
-    Args:
-        folder: The folder; each file is read once.
-
-    Returns:
-        Relative name to `sha256` and `size`, as `parse_manifest` reads it.
-    """
-    names = sorted(
-        path.relative_to(folder)
-        for path in folder.rglob("*")
-        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    )
-    return {
-        str(name): {"sha256": sha256_file(folder / name), "size": (folder / name).stat().st_size}
-        for name in names
-        if str(name) != MANIFEST
-    }
 
 
 def sha256_file(path: Path) -> str:
@@ -265,8 +243,3 @@ def adopt(
     partial.replace(target)
     record[entry.name] = [entry.sha256, *(fingerprint(target) or ())]
     return None
-
-
-if __name__ == "__main__":
-    # The command of docs/models.md: manifest of a folder on a node or on the controller.
-    print(json.dumps(make_manifest(Path(sys.argv[1])), indent=1))

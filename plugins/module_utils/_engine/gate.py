@@ -17,6 +17,7 @@ SKIPPED, OK, WARN, FAIL = "skipped", "ok", "warn", "fail"
 _ORDER = (SKIPPED, OK, WARN, FAIL)
 _HTTP_OK = 200
 _MAX_SHOWN = 120
+_MAX_LIMIT = 48  # an expected answer may be long
 _FINISHED = ("stop", "length", "tool_calls")
 
 # Per request: draft tokens that were accepted, without the bonus token of each verify step.
@@ -50,7 +51,7 @@ class Check:
 
     def __str__(self) -> str:
         """The check in one line."""
-        limit = "" if self.limit is None else f" (limit {self.limit})"
+        limit = "" if self.limit is None else f" (limit {shorten(str(self.limit), _MAX_LIMIT)})"
         value = "" if self.value is None else f" {self.value}{limit}"
         evidence = f": {self.evidence}" if self.evidence else ""
         return f"{self.verdict.upper()} {self.id}{value}{evidence}"

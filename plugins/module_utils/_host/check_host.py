@@ -17,6 +17,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._host.limits import I
 
 GIB = 1 << 30
 _STACK = 64 << 20
+_ULIMITS = {"memlock": "memlock=-1", "nofile": "nofile=1048576", "stack": "stack=67108864"}
 
 
 def check_host(host: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Finding]:
@@ -90,6 +91,19 @@ def _limit(check: str, limits: Mapping[str, Any], name: str, own: str) -> tuple[
     return _of(limits, name) or Finding(check, OK, f"no unit yet; the role's own has {own}")
 
 
+def _withheld(limits: Mapping[str, Any], name: str) -> str:
+    """The remedy where a unit asks for more than its process got; empty where it does not."""
+    asked, got = limits["unit"].get(name), limits["process"].get(name)
+    if asked is None or got in (None, INFINITY) or INFINITY != asked <= got:
+        return ""
+    return (
+        "the unit asks for more than what started this system lets it have; raise it there, at a "
+        f"container's manager (docker run --ulimit {_ULIMITS[name]}, systemd-nspawn "
+        f"--rlimit=RLIMIT_{name.upper()}=..., LXC's lxc.prlimit); an engine older than its unit: "
+        "restart it"
+    )
+
+
 def _memlock(limits: Mapping[str, Any]) -> Finding:
     have = _limit("memlock", limits, "memlock", "none")
     if isinstance(have, Finding):
@@ -97,7 +111,8 @@ def _memlock(limits: Mapping[str, Any]) -> Finding:
     place, value = have
     if value == INFINITY:
         return Finding("memlock", OK, f"{place} has no limit")
-    return Finding("memlock", FOUND, f"{place} may lock {value / GIB:.2f} GiB")
+    read = f"{place} may lock {value / GIB:.2f} GiB"
+    return Finding("memlock", FOUND, read, _withheld(limits, "memlock"))
 
 
 def _nofile(limits: Mapping[str, Any], most: int | None, wanted: int) -> Finding:
@@ -108,7 +123,8 @@ def _nofile(limits: Mapping[str, Any], most: int | None, wanted: int) -> Finding
         return have
     place, value = have
     short = value != INFINITY and value < wanted
-    return Finding("nofile", FOUND if short else OK, f"{place} may open {value} files")
+    read = f"{place} may open {value} files"
+    return Finding("nofile", FOUND if short else OK, read, _withheld(limits, "nofile"))
 
 
 def _stack(limits: Mapping[str, Any]) -> Finding:
@@ -118,9 +134,9 @@ def _stack(limits: Mapping[str, Any]) -> Finding:
     place, value = have
     if value == INFINITY:
         return Finding("stack_limit", OK, f"{place} has no limit")
-    return Finding(
-        "stack_limit", FOUND if value < _STACK else OK, f"{place} has {value / (1 << 20):.0f} MiB"
-    )
+    read = f"{place} has {value / (1 << 20):.0f} MiB"
+    state = FOUND if value < _STACK else OK
+    return Finding("stack_limit", state, read, _withheld(limits, "stack"))
 
 
 def _zfs(host: Mapping[str, Any]) -> Finding:

@@ -156,7 +156,11 @@ def model(tmp_path: Path) -> dict[str, Any]:
     source.mkdir()
     (source / "config.json").write_text('{"architectures": ["Kimi"]}')
     (source / "model.safetensors").write_bytes(bytes(100))
-    (source / "manifest.json").write_text(json.dumps(_verified.make_manifest(source)))
+    manifest = {
+        path.name: {"sha256": _verified.sha256_file(path), "size": path.stat().st_size}
+        for path in source.iterdir()
+    }
+    (source / "manifest.json").write_text(json.dumps(manifest))
     return {
         "name": "kimi",
         "revision": "1",

@@ -235,12 +235,13 @@ def test_engine(
             {"launch": "L0"},
             [
                 "!engine: runs with another launch command, environment or release",
-                "!launch: changes --tp-size 8 -> 4; + A=1",
+                "!launch: --tp-size 8 -> 4",
+                "!launch: + A=1",
             ],
         ),
         (
             {"active_state": "inactive", "sub_state": "dead", "launch": ""},
-            ["!engine: is inactive (dead)", "launch: changes --tp-size 8 -> 4; + A=1"],
+            ["!engine: is inactive (dead)", "launch: --tp-size 8 -> 4", "launch: + A=1"],
         ),
     ],
 )

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.sm120.sglang.plugins.module_utils import _lifecycle, _prune
 from hypothesis import given
 from hypothesis import strategies as st
 
+REPOSITORY = Path(__file__).parents[4]
 A, B, C = "a" * 16, "b" * 16, "c" * 16
 
 
@@ -172,115 +175,24 @@ def test_of_two_launches_of_a_release_the_newer_one_is_taken() -> None:
     assert _lifecycle.choose(seen, "r1")["launch"] == B
 
 
-FAILED = {
-    "host": "n1",
-    "launch": B,
-    "release": "r2",
-    "message": "n1: dead\nCause: no method\nRemedy: patch it",
-    "folder": "/var/f",
-    "root": "/opt/sglang",
-    "unit": "sglang.service",
-}
+def test_a_gate_that_asks_something_else_than_it_did_is_told() -> None:
+    known = {"messages": [{"role": "user"}], "expect": "seven"}
+    passed = {"known_answer": known, "accept_length_fail": 1.2, "image": True, "port": 1}
+    seen = node(launches={"records": {A: {**record(A, "r1"), "gate": passed}}})
+    same = {**passed, "port": 2, "sampling": True}  # not asked at that time: nothing to compare
+    assert _lifecycle.gate_changes(seen, A, same) == []
+    assert _lifecycle.gate_changes(seen, B, {**same, "image": False}) == []
+    other = {**same, "known_answer": {**known, "expect": "8"}, "accept_length_fail": 3.0}
+    changed = _lifecycle.gate_changes(seen, A, other)
+    assert changed == ["health_gate_known_answer", "health_gate_accept_length_fail 1.2 -> 3.0"]
 
 
-def test_the_screen_says_what_failed_why_what_serves_and_what_to_do() -> None:
-    outcome = {
-        "serving": record(A, "r1"),
-        "message": "",
-        "ready_seconds": 70.2,
-        "accept_length": 4.0,
-    }
-    lines = _lifecycle.failure_screen(FAILED, outcome).splitlines()
-    assert lines[0] == f"n1: release r2 (launch {B}) did not prove itself."
-    assert "Cause: no method" in lines
-    assert "Remedy: patch it" in lines
-    assert any(
-        line.startswith(f"Serving now: release r1 (launch {A})") and "gated again" in line
-        for line in lines
-    )
-    assert any(line.startswith("To do: ") for line in lines)
-    assert "/var/f" in lines[-1]
-
-
-@pytest.mark.parametrize("serving", [{}, record(A, "r1")])
-@pytest.mark.parametrize(
-    ("message", "differs", "advice"),
-    [
-        ("Cause: x\nRemedy: patch it", ["release r1 -> r2"], "To do: act on the remedy and run"),
-        (
-            "Cause: x",
-            ["release r1 -> r2", "+ --x"],
-            "what differs from the launch that served: release r1 -> r2; + --x. ",
-        ),
-        (
-            "Cause: x",
-            [],
-            "To do: no known fault explains it; look at journal.log in the folder below and run",
-        ),
-    ],
-)
-def test_the_screen_speaks_of_a_remedy_only_where_there_is_one(
-    serving: Any, message: str, differs: list[str], advice: str
-) -> None:
-    outcome = {"serving": serving, "message": "", "ready_seconds": 1.0}
-    failed = {**FAILED, "message": message, "differences": differs}
-    assert advice in _lifecycle.failure_screen(failed, outcome)
-
-
-@pytest.mark.parametrize("message", ["n1: it died.\nWhere: y\nCause: x\nRemedy: z", "n1: it died."])
-def test_the_notice_tells_the_cause_and_what_comes_next(message: str) -> None:
-    failed = {**FAILED, "message": message}
-    back = _lifecycle.failure_notice(failed, record(A, "r1"))
-    assert back[:-1] == ["n1: it died.", *(["Cause: x"] if "Cause" in message else [])]
-    assert back[-1].startswith(f"Next: release r1 (launch {A}), which served before, is restored")
-    assert "the engine is stopped" in _lifecycle.failure_notice(failed, {})[-1]
-
-
-def test_the_notice_of_a_gate_names_the_check_that_failed() -> None:
-    message = "n1: the gate's verdict is fail; 5 checks made.\nWARN kv\nFAIL accept_length 1.0"
-    assert (
-        _lifecycle.failure_notice({**FAILED, "message": message}, {})[1] == "FAIL accept_length 1.0"
-    )
-
-
-@pytest.mark.parametrize(
-    ("reading", "says"),
-    [
-        (node(), f"release r1 (launch {A}), which passed its gate on 1970-01-01 00:00 UTC."),
-        (node(unit={"launch": B}), f"release r1 (launch {B}), which never passed its gate here."),
-        (node(unit={"active_state": "failed"}), "nothing; sglang.service is failed."),
-        (
-            node(unit={"active_state": "inactive"}, releases={"current": ""}),
-            "nothing; nothing was deployed yet.",
-        ),
-        ({"msg": "no space", "changed": False}, "unknown: n1 cannot be read any more; "),
-    ],
-)
-def test_what_serves_after_a_failure_before_the_gate(reading: dict[str, Any], says: str) -> None:
-    screen = _lifecycle.serving_screen(reading, "n1", "sglang.service")
-    assert screen.startswith(f"Serving now on n1: {says}")
-    assert "\nTo do: act on the message above" in screen
-
-
-@pytest.mark.parametrize("serving", [{}, record(A, "r1")])
-def test_the_screen_never_says_that_something_serves_when_nothing_does(serving: Any) -> None:
-    message = "n1: dead too\nCause: disk" if serving else ""
-    screen = _lifecycle.failure_screen(FAILED, {"serving": serving, "message": message})
-    assert "Serving now: NOTHING. The engine is stopped" in screen
-    assert ("failed too: n1: dead too Cause: disk" in screen) is bool(serving)
-
-
-def test_the_screen_leaves_to_others_what_they_deployed() -> None:
-    outcome = {"serving": record(A, "r1"), "message": "no longer that of launch", "foreign": True}
-    screen = _lifecycle.failure_screen(FAILED, outcome)
-    assert "Serving now: what somebody else has deployed meanwhile; it was left alone." in screen
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), max_size=300))
-def test_whatever_failed_the_screen_is_one_screen(lines: list[str]) -> None:
-    failed = {**FAILED, "message": "\n".join(lines)}
-    outcome = {"serving": record(A, "r1"), "message": "\n".join(lines), "ready_seconds": 1.0}
-    assert len(_lifecycle.failure_screen(failed, outcome).splitlines()) <= 24
+def test_every_question_of_the_gate_is_compared() -> None:
+    text = (REPOSITORY / "roles/health_gate/defaults/main.yml").read_text()
+    variables = set(yaml.safe_load(text)) - {"health_gate_timeout", "health_gate_rollback"}
+    assert set(_lifecycle._ASKED.values()) == variables
+    subject = yaml.safe_load((REPOSITORY / "roles/health_gate/vars/main.yml").read_text())
+    assert set(_lifecycle._ASKED) <= set(subject["_health_gate_subject"])
 
 
 NAMES = st.sampled_from([f"r{number}" for number in range(7)])

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -108,24 +106,6 @@ def test_a_bad_manifest_is_named(raw: object, message: str) -> None:
 
 
 FILES = {"config.json": b"{}", "model/a.safetensors": bytes(1000), "empty": b""}
-
-
-def test_a_manifest_describes_what_lies_there(tmp_path: Path) -> None:
-    write(tmp_path, {**FILES, ".hidden": b"x", ".git/config": b"x", "manifest.json": b"old"})
-    (tmp_path / "link.json").symlink_to("config.json")  # as the Hugging Face cache keeps files
-    manifest = _verified.make_manifest(tmp_path)
-    expected = wanted_of({**FILES, "link.json": b"{}"})
-    assert _verified.parse_manifest(json.loads(json.dumps(manifest)), "m") == expected
-
-
-def test_the_manifest_command(tmp_path: Path) -> None:
-    write(tmp_path, FILES)
-    done = subprocess.run(
-        [sys.executable, _verified.__file__, str(tmp_path)],
-        capture_output=True,
-        check=True,
-    )
-    assert _verified.parse_manifest(json.loads(done.stdout), "m") == wanted_of(FILES)
 
 
 def test_large_files_are_read_to_the_end(tmp_path: Path) -> None:
