@@ -27,7 +27,7 @@ cd "$work/empty"
 ansible-galaxy collection install --offline -p "$work/collections" "$archive" >/dev/null
 listed=$(ansible-doc -t role -l sm120.sglang)
 roles=()
-for role in preflight cuda_stack engine_release source_patches model_store engine health_gate; do
+for role in preflight cuda_stack engine_release source_patches model_store engine health_gate benchmark; do
   grep -q "sm120.sglang.$role" <<<"$listed" || { echo "ansible-doc does not list role $role" >&2; exit 1; }
   roles+=("sm120.sglang.$role")
 done

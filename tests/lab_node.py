@@ -101,13 +101,15 @@ class Node:
         )
         return Outcome(done.returncode, done.stdout + done.stderr, time.monotonic() - started)
 
-    def deploy_and_kill(self, when: Callable[[str], bool], extra: dict[str, Any]) -> str:
+    def deploy_and_kill(
+        self, when: Callable[[str], bool], extra: dict[str, Any], playbook: str = "deploy.yml"
+    ) -> str:
         """Kill the controller, all of its processes, at the first output line that is wanted."""
 
         def kill(process: subprocess.Popen[str]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
-        return self._play(when, kill, extra).output
+        return self._play(when, kill, extra, playbook).output
 
     def deploy_and(
         self, when: Callable[[str], bool], act: Callable[[], object], extra: dict[str, Any]
@@ -120,10 +122,11 @@ class Node:
         when: Callable[[str], bool],
         act: Callable[[subprocess.Popen[str]], object],
         extra: dict[str, Any],
+        playbook: str = "deploy.yml",
     ) -> Outcome:
         started = time.monotonic()
         process = subprocess.Popen(
-            self.command(extra=extra),
+            self.command(extra=extra, playbook=playbook),
             cwd=REPOSITORY,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

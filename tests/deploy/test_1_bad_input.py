@@ -26,7 +26,8 @@ MODEL = {"name": "kimi-lab", "revision": "1"}
         ({"engine_release_stack": "lab-0.5.8"}, "did you mean lab-0.5.9?"),
         ({"engine_port": "many"}, "engine_port: 'many' was given, a whole number is wanted"),
         ({"preflight_memory_gib": "a lot"}, "'a lot' was given, a number is wanted"),
-        ({"engine_speculation": {"algorithm": "EAGLE9"}}, "EAGLE9"),
+        ({"engine_speculation_settings": {"algorithm": "EAGLE9"}}, "EAGLE9"),
+        ({"engine_speculation": {"num_steps": 3}}, "rename it to engine_speculation_settings"),
         ({"model_store_target": {}}, "model_store_target.revision: is missing"),
         (
             {"model_store_target": {**MODEL, "source": {"path": "/nowhere", "on": "controller"}}},

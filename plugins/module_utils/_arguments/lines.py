@@ -15,11 +15,11 @@ OWN_VARIABLES = {
     "context-length": "engine_context_length",
     "mem-fraction-static": "engine_mem_fraction_static",
     "model-path": "model_store_target",
-    "speculative-algorithm": "engine_speculation.algorithm",
+    "speculative-algorithm": "engine_speculation_settings.algorithm",
     "speculative-draft-model-path": "model_store_draft",
-    "speculative-num-steps": "engine_speculation.num_steps",
-    "speculative-eagle-topk": "engine_speculation.eagle_topk",
-    "speculative-num-draft-tokens": "engine_speculation.num_draft_tokens",
+    "speculative-num-steps": "engine_speculation_settings.num_steps",
+    "speculative-eagle-topk": "engine_speculation_settings.eagle_topk",
+    "speculative-num-draft-tokens": "engine_speculation_settings.num_draft_tokens",
     "enable-torch-symm-mem": "engine_torch_symm_mem",
 }
 

@@ -19,7 +19,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema imp
 RANDOM_IDS = "random-ids"
 WARM_UP = 0
 """The repeat whose figures are thrown away."""
-_OVERHEAD = 20.0  # the load generator's own start, measured at 6 to 15 s
+_OVERHEAD = 20.0  # the load generator's own start: 8 to 15 s on the lab's two busy cores
 _SHAPED = (RANDOM_IDS, "random")  # data sets whose lengths are asked for
 _FACTOR = 3.0  # how much longer than expected a run or a start may take
 _LEAST = 120.0

@@ -128,7 +128,7 @@ def _algorithm(draft: Mapping[str, Any], wanted: str) -> Verdict | None:
             _FAIL,
             f"{name} is a draft for {right}, {wanted} is asked for: it would serve with an accept "
             "length of 1.0, slower than without (sgl-project/sglang#21272)",
-            f"set engine_speculation.algorithm to {right}",
+            f"set engine_speculation_settings.algorithm to {right}",
         )
     return _verdict("algorithm", _OK, right)
 

@@ -34,6 +34,9 @@ DRAFT = {
 }
 
 
+DRAFTING = {"algorithm": "EAGLE3", "num_steps": 3, "eagle_topk": 1, "num_draft_tokens": 4}
+
+
 def pcie_host(gpus: int, multicast: bool = False) -> dict[str, Any]:
     """What node_facts says about cards of capability 12 on PCIe."""
     pairs = [f"{a}-{b}" for a in range(gpus) for b in range(gpus) if a != b]
@@ -58,6 +61,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "_engine_release_cuda_home": "/opt/sglang/current/venv/cu13",
     },
     "plain": {"_preflight_models": [TARGET]},
+    "off": {"_preflight_models": [TARGET, DRAFT], "engine_speculation": False},
+    "on": {
+        "_preflight_models": [TARGET, DRAFT],
+        "engine_speculation": True,
+        "engine_speculation_settings": {**DRAFTING, "num_steps": 5, "num_draft_tokens": 6},
+    },
+    "measured": {
+        "_preflight_models": [TARGET, DRAFT],
+        "_benchmark_speculation": {"on": True, "draft": {**DRAFTING, "num_steps": 2}},
+    },
     "usual": {
         "_preflight_models": [
             {**TARGET, "name": "kimi-k2.5", "path": "/var/lib/sglang/models/kimi-k2.5/1"},
@@ -204,6 +217,20 @@ def test_without_draft_and_key_nothing_of_either_is_left(rendered: Any) -> None:
     assert set(rendered["plain"]) == {UNIT, "/etc/sglang/engine.env"}
 
 
+def test_speculation_off_serves_the_target_alone(rendered: Any) -> None:
+    # The same launch as without a draft model, so that neither restarts into the other.
+    assert rendered["off"] == rendered["plain"]
+
+
+@pytest.mark.parametrize(("variant", "steps", "tokens"), [("on", 5, 6), ("measured", 2, 4)])
+def test_draft_settings_reach_the_launch(
+    rendered: Any, variant: str, steps: int, tokens: int
+) -> None:
+    words = command_of(rendered[variant][UNIT]["content"])
+    assert words[words.index("--speculative-num-steps") + 1] == str(steps)
+    assert words[words.index("--speculative-num-draft-tokens") + 1] == str(tokens)
+
+
 def test_the_key_stands_in_one_file_that_only_root_reads(rendered: Any) -> None:
     secrets = rendered["full"]["/etc/sglang/secrets.yaml"]
     assert yaml.safe_load(secrets["content"]) == {"api-key": KEY}
@@ -261,6 +288,7 @@ def test_what_the_node_decides_about_the_all_reduce_reaches_the_launch(
             flag in files[UNIT]["content"],
         )
         for name, files in rendered.items()
+        if name not in ("off", "on", "measured")
     }
     assert found == {
         "full": (False, False),

@@ -13,7 +13,7 @@ import yaml
 
 REPOSITORY = Path(__file__).parents[3]
 ROLES = sorted(path.name for path in (REPOSITORY / "roles").iterdir() if path.is_dir())
-BESIDE = {"benchmark", "observability", "gateway", "rollback"}  # roles of playbooks of their own
+BESIDE = {"observability", "gateway", "rollback"}  # roles of playbooks of their own
 STEPS = ["check", "install", "configure", "run", "confirm"]
 
 
@@ -119,10 +119,9 @@ def test_the_table_of_contents_has_the_five_steps(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_task_file_is_in_the_table_of_contents(role: str) -> None:
-    main = yaml.safe_load((REPOSITORY / "roles" / role / "tasks/main.yml").read_text())
     named = {
         task[kind]
-        for task in tasks_in(main)
+        for task in tasks_of(role)
         for kind in ("ansible.builtin.import_tasks", "ansible.builtin.include_tasks")
         if kind in task
     }
@@ -172,6 +171,7 @@ def test_the_playbook_has_every_role_and_no_other() -> None:
         "model_store",
         "engine",
         "health_gate",
+        "benchmark",  # its variables, for the gate of an upgrade
     ]
 
 

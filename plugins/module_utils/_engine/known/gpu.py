@@ -123,7 +123,7 @@ SIGNATURES = (
     Signature(
         "device-assert",
         r"device-side assert triggered",
-        "serve without a draft (model_store_draft: {}) to see whether speculation is at fault; "
+        "serve without a draft (engine_speculation: off) to see whether speculation is at fault; "
         "compare the vocabularies of draft, target and tokenizer",
         cause="an index was outside of its table on the GPU",
         source="sgl-project/sglang#19796, sgl-project/sglang#26335",

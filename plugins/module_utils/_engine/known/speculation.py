@@ -32,7 +32,7 @@ SIGNATURES = (
         "eagle3-not-implemented",
         r"Model (?P<model>\w+) does not implement set_eagle3_layers_to_capture",
         r"\g<model> cannot serve with EAGLE-3 in this release: serve without a draft "
-        "(model_store_draft: {}), or take a release whose class has the method",
+        "(engine_speculation: off), or take a release whose class has the method",
         cause="this release checks for the EAGLE-3 method and does not find it",
         source="SGLang 0.5.23 model_executor/model_runner_components/attention_backend_setup.py:55",
         releases=">=0.5.23",
@@ -50,7 +50,7 @@ SIGNATURES = (
     Signature(
         "spec-v2-topk",
         r"Spec v2 currently only supports topk = 1",
-        "set eagle_topk to 1 in engine_speculation, or leave SGLANG_ENABLE_SPEC_V2 out",
+        "set eagle_topk to 1 in engine_speculation_settings, or leave SGLANG_ENABLE_SPEC_V2 out",
         cause="the overlapped speculation of this release drafts a chain, not a tree",
         source="SGLang 0.5.9 server_args.py:2381",
         releases="<0.5.14",
@@ -58,7 +58,7 @@ SIGNATURES = (
     Signature(
         "spec-topk-pages",
         r"speculative_eagle_topk > 1 with page_size > 1 is",
-        "set eagle_topk to 1 in engine_speculation, or the page size to 1",
+        "set eagle_topk to 1 in engine_speculation_settings, or the page size to 1",
         cause="a drafted tree and a paged KV cache do not go together with this attention backend",
         source="SGLang 0.5.9 server_args.py:2458, 0.5.14 arg_groups/speculative_hook.py:402",
     ),
@@ -93,7 +93,7 @@ SIGNATURES = (
     Signature(
         "speculation-nan",
         r"Detected errors during sampling! NaN in the logits",
-        "serve without a draft (model_store_draft: {}) until it is found; a repeated prompt that "
+        "serve without a draft (engine_speculation: off) until it is found; a repeated prompt that "
         "hits the prefix cache is the usual trigger: disable-radix-cache tells",
         cause="the logits are not numbers: speculation met a prefix cache hit, or a kernel "
         "computes wrong results",
@@ -102,7 +102,7 @@ SIGNATURES = (
     Signature(
         "speculation-bounds",
         r"Out Of Bound Tensor access detected",
-        "serve without a draft (model_store_draft: {}), or cap engine_context_length at the "
+        "serve without a draft (engine_speculation: off), or cap engine_context_length at the "
         "draft's own context",
         cause="the draft reads or writes outside of its KV pool",
         source="sgl-project/sglang#3513, sgl-project/sglang#37936",

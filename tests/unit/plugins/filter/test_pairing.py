@@ -101,7 +101,7 @@ def test_a_pair_is_judged_and_its_problems_told() -> None:
     refused = FILTERS["pairing_verdicts"](NODE, wanted(algorithm="EAGLE"))
     (sentence,) = FILTERS["pairing_problems"](refused)
     assert sentence.startswith("pair_algorithm: ")
-    assert sentence.endswith("Remedy: set engine_speculation.algorithm to EAGLE3")
+    assert sentence.endswith("Remedy: set engine_speculation_settings.algorithm to EAGLE3")
 
 
 def test_without_a_draft_or_before_the_files_are_there_nothing_is_judged() -> None:

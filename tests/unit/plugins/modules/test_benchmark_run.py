@@ -22,6 +22,12 @@ import json, os, sys, time
 assert os.environ["OPENAI_API_KEY"] == "sesame-0815" and "sesame" not in str(sys.argv)
 answer = {"id": "r", "spec_verify_ct": 2, "spec_num_correct_drafts": 3}
 json.loads(json.dumps({"meta_info": answer}))
+# A sample is taken between the first answer and the last.
+place = os.environ["PYTHONPATH"]
+open(place + "/answering", "w").close()
+while not os.path.exists(place + "/sampled"):
+    time.sleep(0.01)
+json.loads(json.dumps({"meta_info": answer}))
 mode = sys.argv[sys.argv.index("--tag") + 1]
 if mode == "slow":
     time.sleep(60)
@@ -32,7 +38,13 @@ line = {"duration": 2.0, "output_lens": [4], "ttfts": [0.5], "itls": [[0.5, 0.5,
 with open(sys.argv[sys.argv.index("--output-file") + 1], "w") as file:
     file.write(json.dumps(line))
 """
-SMI = "#!/bin/sh\nwhile :; do echo '300.0, 2400, 60'; sleep 0.1; done\n"
+SMI = """#!/bin/sh
+until [ -e {folder}/answering ]; do sleep 0.01; done
+sleep 0.01
+echo "$(date '+%Y/%m/%d %H:%M:%S.%3N'), 300.0, 2400, 60"
+touch {folder}/sampled
+exec sleep 60
+"""
 DECODE = (
     "Decode batch, #running-req: {running}, #token: 9, token usage: 0.25, "
     "gen throughput (token/s): 9.0, #queue-req: 0"
@@ -57,7 +69,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     monkeypatch.setattr(benchmark_run, "journal", lambda _unit, _since: found.log)
     smi = tmp_path / "bin/nvidia-smi"
     smi.parent.mkdir()
-    smi.write_text(SMI)
+    smi.write_text(SMI.format(folder=tmp_path))
     smi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{smi.parent}:{os.environ['PATH']}")
     (tmp_path / "sglang").mkdir()

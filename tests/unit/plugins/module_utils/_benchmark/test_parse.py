@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import counters, parse
 
 RECORDINGS = Path(__file__).parents[4] / "recordings/bench_serving"
-SERVED = ["0.5.9-on", "0.5.10.post1-on", "0.5.23-on", "0.5.23-off"]
+SERVED = ["0.5.9-on", "0.5.10.post1-on", "0.5.12.post1-on", "0.5.23-on", "0.5.23-off"]
 
 
 def recorded(name: str) -> dict[str, Any]:
