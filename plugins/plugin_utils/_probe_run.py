@@ -190,6 +190,8 @@ class ProbeRun:
             wanted=self._wanted,
             titles=place.titles,
         )
+        if asked.completion is not None and asked.completion.unauthorized:
+            problems.append("the API key given here is not the engine's: nothing could be asked")
         return Found(
             state,
             unit,

@@ -103,6 +103,15 @@ def test_a_serving_engine() -> None:
     assert found.load.accept_length is not None
 
 
+def test_a_key_that_is_not_the_engines_is_told() -> None:
+    """What the table shows of a ready node are its problems."""
+    node = Node(lines=raw_journal("served-and-stopped")[:-20])
+    with running_web(engine(generate=(401, {"error": "Unauthorized"}))) as web:
+        found = probe(node, web.port)
+    assert found.state.name == "ready"
+    assert any("the API key given here is not the engine's" in text for text in found.problems)
+
+
 def test_a_hanging_engine_is_told_within_the_time_of_one_request() -> None:
     silent = dict.fromkeys(("health", "generate", "server_info"), "silence")
     node = Node(lines=raw_journal("served-and-stopped")[:-20])
