@@ -117,16 +117,19 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def files(node: Mapping[str, Any], wanted: Iterable[Mapping[str, Any]]) -> list[Difference]:
+def files(
+    node: Mapping[str, Any], wanted: Iterable[Mapping[str, Any]], launch: str
+) -> list[Difference]:
     """Decide which configuration files have to be written.
 
     Args:
         node: The reading.
         wanted: Mappings with `path`, `sha256`, `mode`, `owner`, `group`.
+        launch: Digest of the wanted launch.
 
     Returns:
-        One difference a file that is missing, has another content, mode or owner. The engine
-        restarts where it was started with another content: its own launch digest cannot tell that.
+        One difference a file that is missing, has another content, mode or owner. An engine that
+        claims to be the wanted launch restarts where it was started with another content.
     """
     found, unit = [], node["unit"]
     for entry in wanted:
@@ -144,6 +147,7 @@ def files(node: Mapping[str, Any], wanted: Iterable[Mapping[str, Any]]) -> list[
             seen["sha256"] != entry["sha256"]
             and entry["path"] != unit["fragment_path"]
             and unit["active_state"] == "active"
+            and unit["launch"] == launch
             and seen["changed_at"] < unit["started_at"]
         )
         if seen["sha256"] != entry["sha256"]:

@@ -124,7 +124,7 @@ def test_each_model_is_judged_by_itself() -> None:
 )
 def test_files(seen: dict[str, Any] | None, expected: list[str]) -> None:
     node = {"files": {} if seen is None else {"/etc/x": seen}, "unit": UNIT}
-    assert lines(_decide.files(node, [FILE])) == expected
+    assert lines(_decide.files(node, [FILE], "L1")) == expected
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,8 @@ def test_files(seen: dict[str, Any] | None, expected: list[str]) -> None:
         ({"sha256": "e", "changed_at": 150.0}, {}, False),
         ({"mode": "0644", "changed_at": 50.0}, {}, False),
         ({"sha256": "e", "changed_at": 50.0}, {"active_state": "failed"}, False),
+        # It restarts for its launch, which is another one.
+        ({"sha256": "e", "changed_at": 50.0}, {"launch": "L0"}, False),
         # systemd says of the unit's own file whether it was read again.
         ({"sha256": "e", "changed_at": 50.0}, {"fragment_path": "/etc/x"}, False),
     ],
@@ -142,7 +144,7 @@ def test_an_engine_that_was_started_with_an_edited_file_restarts(
     seen: dict[str, Any], unit: dict[str, Any], restart: bool
 ) -> None:
     node = {"files": {"/etc/x": {**SEEN_FILE, **seen}}, "unit": {**UNIT, **unit}}
-    (found,) = _decide.files(node, [FILE])
+    (found,) = _decide.files(node, [FILE], "L1")
     assert found["restart"] is restart
     assert ("the engine was started with it" in found["reason"]) is restart
 

@@ -75,6 +75,7 @@ def test_a_bare_node(run_module: Any, arguments: dict[str, Any], check: bool) ->
         _decide.files(
             found,
             [{"path": arguments["files"][0], "sha256": "", "mode": "", "owner": "", "group": ""}],
+            "L1",
         )[0]["reason"]
         == "missing"
     )
