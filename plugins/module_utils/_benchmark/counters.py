@@ -28,9 +28,9 @@ def accept(requests: Iterable[Mapping[str, int]]) -> Accept | None:
 
     Args:
         requests: Of each request the figures of its last answer, as the engine counts them for it:
-            accepted drafts (`spec_accept_token_num` up to 0.5.11, then `spec_num_correct_drafts`)
-            and verify steps (`spec_verify_ct`). No other request is in them, so they are this
-            run's own increments; the averages of `/server_info` and `/metrics` are not.
+            accepted drafts (`gate.ACCEPTED`) and verify steps (`gate.VERIFIED`). No other request
+            is in them, so they are this run's own increments; the averages of `/server_info` and
+            `/metrics` are not.
 
     Returns:
         None where not one request had a verify step: without speculation, or absent.

@@ -31,21 +31,23 @@ from typing import Any
 
 MARKER = "sm120-benchmark:"
 # Since 0.5.23 the second is deprecated; before, the first is not there.
-_MODULES = ("sglang.benchmark.serving", "sglang.bench_serving")
+MODULES = ("sglang.benchmark.serving", "sglang.bench_serving")
 _READERS = ("json", "orjson")
 # The server's arguments hold its keys (0.5.9 http_server.py:605); answers may be an operator's own.
-_PRIVATE = ("server_info", "generated_texts")
+PRIVATE = ("server_info", "generated_texts")
 _SPARED = ("datasets",)
-_SPECULATION = ("spec_verify_ct", "spec_accept_token_num", "spec_num_correct_drafts")
+# As `_engine.gate` names them; this program runs where that module is not.
+VERIFIED = "spec_verify_ct"
+ACCEPTED = ("spec_accept_token_num", "spec_num_correct_drafts", "spec_accepted_drafts")
 
 
 def module_name() -> str:
     """The load generator that this release has."""
-    for name in _MODULES:
+    for name in MODULES:
         package = name.rpartition(".")[0]
         if importlib.util.find_spec(package) and importlib.util.find_spec(name):
             return name
-    raise ModuleNotFoundError(f"this release has none of {', '.join(_MODULES)}")
+    raise ModuleNotFoundError(f"this release has none of {', '.join(MODULES)}")
 
 
 @dataclass
@@ -60,7 +62,9 @@ def note(data: Any, heard: Heard) -> None:
     """Keep the figures of one answer, which replace those of the same request before."""
     meta = data.get("meta_info") if isinstance(data, dict) else None
     if isinstance(meta, dict) and "id" in meta:
-        found = {name: int(meta[name]) for name in _SPECULATION if meta.get(name) is not None}
+        found = {
+            name: int(meta[name]) for name in (VERIFIED, *ACCEPTED) if meta.get(name) is not None
+        }
         heard.requests[str(meta["id"])] = found
         now = time.time()
         heard.window = (heard.window[0] if heard.window else now, now)
@@ -100,7 +104,7 @@ def spare_imports() -> None:
 def public(line: str) -> dict[str, Any]:
     """A line of the output file without what must not leave the node."""
     found: dict[str, Any] = json.loads(line)
-    return {key: value for key, value in found.items() if key not in _PRIVATE}
+    return {key: value for key, value in found.items() if key not in PRIVATE}
 
 
 def run(arguments: list[str]) -> dict[str, Any]:

@@ -22,8 +22,9 @@ _FINISHED = ("stop", "length", "tool_calls")
 
 # Per request: draft tokens that were accepted, without the bonus token of each verify step.
 # 0.5.9 tokenizer_manager.py:1855 and 0.5.10.post1 :2899; then 0.5.12.post1 :3024 to 0.5.23 :4249.
-_ACCEPTED = ("spec_accept_token_num", "spec_num_correct_drafts")
-_VERIFIED = "spec_verify_ct"
+ACCEPTED = ("spec_accept_token_num", "spec_num_correct_drafts", "spec_accepted_drafts")
+"""Names of the accepted drafts of a request: up to 0.5.10.post1, from 0.5.12 on, and 0.5.11's."""
+VERIFIED = "spec_verify_ct"
 
 PROMPTS = (
     "The capital of France is Paris. The capital of Italy is Rome. The capital of Spain is",
@@ -295,12 +296,12 @@ def speculation(answers: Iterable[Answer]) -> Speculation:
             continue
         requests += 1
         tokens += completion_tokens(answer)
-        drafts = next((meta[name] for name in _ACCEPTED if name in meta), None)
-        if drafts is None or not meta.get(_VERIFIED):
+        drafts = next((meta[name] for name in ACCEPTED if name in meta), None)
+        if drafts is None or not meta.get(VERIFIED):
             continue
         reported += 1
         accepted += int(drafts)
-        steps += int(meta[_VERIFIED])
+        steps += int(meta[VERIFIED])
     return Speculation(accepted, steps, tokens, requests, reported)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import counters
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import Gpu, Reading
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import ACCEPTED
 
 SAMPLES = Path(__file__).parents[4] / "recordings/host/h200/query-gpu-samples.csv"
 DECODE = (
@@ -18,8 +19,8 @@ DECODE = (
 )
 
 
-@pytest.mark.parametrize("name", ["spec_accept_token_num", "spec_num_correct_drafts"])
-def test_accepted_drafts_have_two_names(name: str) -> None:
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_accepted_drafts_have_several_names(name: str) -> None:
     found = counters.accept([{name: 6, "spec_verify_ct": 4}, {name: 0, "spec_verify_ct": 2}])
     assert found is not None
     assert (found.length, found.accepted, found.verify_steps) == (2.0, 6, 6)

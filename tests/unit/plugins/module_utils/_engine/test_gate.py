@@ -71,7 +71,10 @@ class TestAcceptLength:
             # 0.5.9 and 0.5.10.post1
             ({"spec_accept_token_num": 0, "spec_verify_ct": 7, "spec_accept_length": 1.14}, 1.0),
             ({"spec_accept_token_num": 21, "spec_verify_ct": 7}, 4.0),
-            # 0.5.12.post1 to 0.5.23
+            # 0.5.11
+            ({"spec_accepted_drafts": 7, "spec_verify_ct": 7}, 2.0),
+            # 0.5.12 to 0.5.23; the first of them have 0.5.11's name as well
+            ({"spec_num_correct_drafts": 14, "spec_accepted_drafts": 14, "spec_verify_ct": 7}, 3.0),
             ({"spec_num_correct_drafts": 14, "spec_verify_ct": 7}, 3.0),
             # a figure under another name is not one
             ({"spec_accept_length": 3.9, "spec_verify_ct": 7}, None),
