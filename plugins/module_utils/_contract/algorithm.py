@@ -84,7 +84,7 @@ def find_algorithms(program: Program) -> AlgorithmTable:
     paths = [path for path in program.reads.names("srt/speculative/") if path.endswith(".py")]
     paths.sort(key=lambda path: (path != _HOME, path))
     for path in paths:
-        data = program.reads.read(path)
+        data = program.modules.data(path)
         if data is None or b"EAGLE3" not in data or b"class " not in data:
             continue
         found = _in_file(program, path)
@@ -162,7 +162,7 @@ def _aliases(program: Program, names: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for home in _ALIAS_HOMES:
         for path in program.reads.names(home):
-            data = program.reads.read(path) if path.endswith(".py") else None
+            data = program.modules.data(path) if path.endswith(".py") else None
             for match in _COMPARED.finditer(data or b""):
                 alias = match.group(1).decode()
                 behind = [text.decode() for text in _TEXT.findall(match.group(2))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Iterable
 
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.expressions import PLATFORM
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.known import Known
@@ -47,16 +48,17 @@ class Calls(Known):
         if isinstance(node.func, ast.Attribute):
             name = node.func.attr
             base = self.value(node.func.value, state, frame)
-            if any(isinstance(v, Model) and v.role == "target" for v in base):
+            if base is not ANY and _target_in(base):
                 self.touch(frame, state, node.func, name, "call", required=True)
                 found.append(frozenset({Part(name, inner=True)}))
                 base = frozenset(v for v in base if not isinstance(v, Model))
+            args = self.arguments(node, state, frame)
             if name in _COLLECTS:
-                self.collect(node, node.func.value, state, frame)
+                self.collect(node, args, state, frame)
             targets = self.attribute(node.func, base, name, state, frame)
         else:
             targets = self.value(node.func, state, frame)
-        args = self.arguments(node, state, frame)
+            args = self.arguments(node, state, frame)
         if targets is ANY and not found:
             self._hand_over(node, args, state, frame)
             return ANY
@@ -67,7 +69,7 @@ class Calls(Known):
         self, target: Value, node: ast.Call, args: Args, state: State, frame: Frame
     ) -> Values:
         if isinstance(target, Func):
-            if self._is_factory(target, args):
+            if target.spec and self._is_factory(args):
                 args = Args(args.given[1:], args.keywords, args.more)
             return self.invoke(target, args, state, frame)
         if isinstance(target, Cls):
@@ -107,17 +109,18 @@ class Calls(Known):
         found = [self._reach(value, node, args, state, frame) for value in targets]
         return join(*found) if found else ANY
 
-    def _is_factory(self, target: Func, args: Args) -> bool:
+    def _is_factory(self, args: Args) -> bool:
         """A registered worker is called without the algorithm that it is registered for."""
         first = args.given[0] if args.given else ANY
-        registered = target.spec and bool(self.table.registered)
-        return registered and all(isinstance(value, Algorithm) for value in first)
+        return bool(self.table.registered) and all(isinstance(v, Algorithm) for v in first)
 
     def _hand_over(self, node: ast.Call, args: Args, state: State, frame: Frame) -> None:
         """Something is handed to code that is not followed."""
         every = args.every()
+        if not every:
+            return
         self.escape(every, state, frame)
-        if any(isinstance(value, Model) and value.role == "target" for value in every):
+        if _target_in(every):
             root = node.func
             while isinstance(root, ast.Attribute):
                 root = root.value
@@ -158,7 +161,7 @@ class Calls(Known):
         obj = self._made(ref, node, state, frame)
         initial = self.program.find(ref, "__init__")
         if initial is None or not isinstance(initial.node, ast.FunctionDef):
-            pairs = [*zip(self._fields_in_order(ref), args.given, strict=False), *args.keywords]
+            pairs = [*zip(self.program.fields(ref), args.given, strict=False), *args.keywords]
             for name, values in pairs:
                 self.put(obj, name, values, state.spec)
         elif follow:
@@ -179,21 +182,15 @@ class Calls(Known):
         if maker is not None and maker.depth >= _MAKERS:
             maker = maker.maker
         place = f"{frame.path}:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
-        obj = Obj(ref, place, maker, state.spec)
-        known = self.objects.get(obj)
-        if known is None:
-            self.objects[obj] = known = obj
+        key = (ref.node, place, maker, state.spec)
+        obj = self.objects.get(key)
+        if obj is None:
+            obj = self.objects[key] = Obj(ref, place, maker, state.spec)
             self.grown = True
-        obj = known
         if frame.module == self.home and not obj.spec:
             self.hold(obj)
         return obj
 
-    def _fields_in_order(self, ref: ClassRef) -> list[str]:
-        """Fields of a class without ``__init__``, such as a dataclass."""
-        names: dict[str, None] = {}
-        for item in reversed(self.program.line(ref)):
-            for statement in item.node.body:
-                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                    names.setdefault(statement.target.id)
-        return list(names)
+
+def _target_in(values: Iterable[Value]) -> bool:
+    return any(isinstance(value, Model) and value.role == "target" for value in values)

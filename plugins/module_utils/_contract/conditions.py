@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.algorithm import OFF
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder import (
@@ -17,6 +17,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder im
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.sites import Fact
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.values import (
     ANY,
+    NONE,
     Algorithm,
     Cls,
     Const,
@@ -50,6 +51,15 @@ class Way(NamedTuple):
 _BOTH = [Way(True), Way(False)]
 
 
+def asks(node: ast.expr) -> TypeGuard[ast.Call]:
+    """``hasattr``, ``isinstance`` and the like."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return False
+    if node.func.id in {"hasattr", "isinstance"}:
+        return len(node.args) == 2
+    return node.func.id in {"callable", "bool"} and bool(node.args)
+
+
 def possible(facts: Iterable[Fact]) -> bool:
     """Facts that do not contradict each other."""
     known = dict(facts)
@@ -59,7 +69,7 @@ def possible(facts: Iterable[Fact]) -> bool:
 def simpler(ways: list[Way]) -> list[Way]:
     """Each way once; too many are told apart by their outcome alone."""
     found: dict[tuple[bool, frozenset[Fact]], bool] = {}
-    if len(ways) == 1:
+    if len(ways) == 1 or (len(ways) == 2 and ways[0].outcome is not ways[1].outcome):
         return ways
     for way in ways:
         key = (way.outcome, way.facts)
@@ -93,27 +103,26 @@ class Conditions(Recorder):
         ]
 
     def _ways(self, node: ast.expr, state: State, frame: Frame) -> list[Way]:
+        if isinstance(node, ast.Compare):
+            return self._compare(node, state, frame)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             inner = self._ways(node.operand, state, frame)
+            if inner is _BOTH:
+                return _BOTH
             return [Way(not way.outcome, way.facts, way.spec) for way in inner]
         if isinstance(node, ast.BoolOp):
             return self._chain(node, state, frame)
-        if isinstance(node, ast.Compare):
-            return self._compare(node, state, frame)
-        asked = self._question(node, state, frame)
-        return self._truthy(self.value(node, state, frame)) if asked is None else asked
+        if asks(node):
+            return self._question(node, state, frame)
+        return self.truthy(self.value(node, state, frame))
 
-    def _question(self, node: ast.expr, state: State, frame: Frame) -> list[Way] | None:
-        """``hasattr``, ``isinstance`` and the like; None for anything else."""
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
-            return None
-        if node.func.id == "hasattr" and len(node.args) == 2:
+    def _question(self, node: ast.Call, state: State, frame: Frame) -> list[Way]:
+        name = getattr(node.func, "id", "")
+        if name == "hasattr":
             return self._hasattr(node, state, frame)
-        if node.func.id == "isinstance" and len(node.args) == 2:
+        if name == "isinstance":
             return self._isinstance(node, state, frame)
-        if node.func.id in {"callable", "bool"}:
-            return self._ways(node.args[0], state, frame)
-        return None
+        return self._ways(node.args[0], state, frame)
 
     def _chain(self, node: ast.BoolOp, state: State, frame: Frame) -> list[Way]:
         stops = isinstance(node.op, ast.Or)
@@ -137,7 +146,8 @@ class Conditions(Recorder):
             going = simpler(further)
         return [*done, *going]
 
-    def _truthy(self, values: Values) -> list[Way]:
+    def truthy(self, values: Values) -> list[Way]:
+        """The ways behind a condition that is one of these values."""
         if values is ANY:
             return _BOTH
         found: list[Way] = []
@@ -169,7 +179,7 @@ class Conditions(Recorder):
         if left_values is ANY and not _marked(right_values):
             return _BOTH
         if same or isinstance(operator, (ast.IsNot, ast.NotEq)):
-            if right_values == frozenset({Const(None)}):
+            if right_values == NONE:
                 found = [way for value in left_values for way in _is_none(value)]
             else:
                 found = self._equal(left_values, right_values)

@@ -13,7 +13,6 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.algorithm i
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.program import (
     ContractError,
     Program,
-    lines_of,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder import Frame, State
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.sites import (
@@ -26,9 +25,9 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import
 
 _HOME = "srt/managers/scheduler.py"
 _FIELD = "draft_worker"
-_STORED = re.compile(rb"\bself\.draft_worker\b[^=\n]*=(?!=)")
-_STORES = re.compile(rb"\bself\.(\w+)(?::[^=\n]+)? = ")
-_MENTIONS = re.compile(rb"\bself\.(\w+)")
+_STORED = re.compile(rb"self\.draft_worker\b[^=\n]*=(?!=)")
+_STORES = re.compile(rb"self\.(?<!\w.....)(\w+)(?::[^=\n]+)? = ")
+_MENTIONS = re.compile(rb"self\.(?<!\w.....)(\w+)")
 
 
 @dataclass(frozen=True)
@@ -67,13 +66,13 @@ def find_demands(program: Program, algorithm: str) -> Demands:
     made = walk.fields.get((root, _FIELD), frozenset())
     found = {obj.ref.node: obj.ref for obj in made if isinstance(obj, Obj) and obj.spec}
     workers = tuple(sorted(found.values(), key=lambda ref: ref.at))
-    jobs = walk.reached()
+    steps = [step for job in walk.reached() for step in job.steps]
     walk.close()
-    doubts = sorted({doubt for job in jobs for doubt in job.doubts})
+    doubts = sorted({doubt for step in steps for doubt in step.doubts})
     if not workers:
         doubts.insert(0, f"the worker that {name} uses could not be told from {engine.at}")
     return Demands(
-        name, workers, gather(touch for job in jobs for touch in job.touches), tuple(doubts)
+        name, workers, gather(touch for step in steps for touch in step.touches), tuple(doubts)
     )
 
 
@@ -82,12 +81,14 @@ def _engine(program: Program) -> ClassRef:
     paths = [path for path in program.reads.names("srt/managers/") if path.endswith(".py")]
     paths.sort(key=lambda path: (path != _HOME, path))
     for path in paths:
-        data = program.reads.read(path)
-        if data is None or not _STORED.search(data) or b"target_worker" not in data:
+        data = program.modules.data(path)
+        if data is None or b"target_worker" not in data or not _STORED.search(data):
             continue
         source = program.modules.source(path)
         for node in source.tree.body if source else ():
             if source is None or not isinstance(node, ast.ClassDef):
+                continue
+            if not _STORED.search(source.lines(node)):
                 continue
             ref = ClassRef(program.modules.name_of(path), source, node)
             if any(_FIELD in stored for _, stored, _ in _methods(ref)):
@@ -104,7 +105,7 @@ def _methods(ref: ClassRef) -> list[tuple[str, set[str], set[str]]]:
     found = []
     for node in ref.node.body:
         if isinstance(node, ast.FunctionDef):
-            text = lines_of(ref.source, node)
+            text = ref.source.lines(node)
             stored = {name.decode() for name in _STORES.findall(text)}
             found.append((node.name, stored, {n.decode() for n in _MENTIONS.findall(text)}))
     return found
@@ -114,7 +115,7 @@ def _give_algorithm(walk: Walk, root: Obj) -> None:
     """Fill the fields that hold the algorithm, without the engine's whole ``__init__``."""
     frame = Frame(root.ref.module, root.ref.source.path, "", root, root.ref)
     for method in root.ref.node.body:
-        if b"algorithm = " not in lines_of(root.ref.source, method):
+        if b"algorithm = " not in root.ref.source.lines(method):
             continue
         for node in ast.walk(method):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.algorithm import OFF
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.collections import Collections
-from ansible_collections.sm120.sglang.plugins.module_utils._contract.conditions import Way
+from ansible_collections.sm120.sglang.plugins.module_utils._contract.conditions import Way, asks
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.program import decorators
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder import Frame, State
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.sites import Fact
@@ -46,8 +45,6 @@ PLATFORM = {
     "is_cuda": True, "is_cuda_alike": True, "is_npu": False, "is_hip": False, "is_xpu": False,
     "is_cpu": False, "is_hpu": False, "is_musa": False, "is_mps": False, "use_mlx": False,
 }  # fmt: skip
-# A name that may be assigned, by itself or among others; more of them do no harm.
-_ASSIGNED = re.compile(rb"\bself\.(\w+)\s*(?::[^=\n]+)?(?:=(?!=)|,|\))")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PROPERTIES = {"property", "cached_property"}
 
@@ -68,23 +65,29 @@ class Expressions(Collections):
 
     def value(self, node: ast.expr, state: State, frame: Frame) -> Values:
         """What an expression may stand for."""
-        kind = type(node)
-        method = self._kinds.get(kind)
-        if method is None:
-            name = kind.__name__.lower()
-            method = self._kinds[kind] = getattr(self, f"_value_{name}", self._parts)
-        return method(node, state, frame)
+        if isinstance(node, ast.Name):
+            found = state.names.get(node.id)
+            return self.global_name(frame.module, node.id) if found is None else found
+        return self._kinds[type(node)](node, state, frame)
 
     _kinds: dict[type[ast.expr], Callable[[Any, State, Frame], Values]]
 
     def _parts(self, node: ast.expr, state: State, frame: Frame) -> Values:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                self.value(child, state, frame)
+        parts = self._inner.get(node)
+        if parts is None:
+            parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+            self._inner[node] = parts
+        for part in parts:
+            self.value(part, state, frame)
         return ANY
+
+    _inner: dict[ast.expr, list[ast.expr]]
 
     def _value_constant(self, node: ast.Constant, state: State, frame: Frame) -> Values:
         del state, frame
+        return self._literal(node)
+
+    def _literal(self, node: ast.Constant) -> Values:
         found = self._constants.get(node)
         if found is None:
             kept = node.value is None or isinstance(node.value, (bool, int, str))
@@ -93,16 +96,9 @@ class Expressions(Collections):
 
     _constants: dict[ast.Constant, Values]
 
-    def _value_name(self, node: ast.Name, state: State, frame: Frame) -> Values:
-        found = state.names.get(node.id)
-        return self.global_name(frame.module, node.id) if found is None else found
-
     def _value_attribute(self, node: ast.Attribute, state: State, frame: Frame) -> Values:
         base = self.value(node.value, state, frame)
         return self.attribute(node, base, node.attr, state, frame)
-
-    def _value_call(self, node: ast.Call, state: State, frame: Frame) -> Values:
-        return self.call(node, state, frame)
 
     def global_name(self, module: str, name: str) -> Values:
         """What a name of a module stands for."""
@@ -205,7 +201,7 @@ class Expressions(Collections):
             return frozenset({Named(value.name, name)})
         if isinstance(value, Named):
             return frozenset({Named(value.module, f"{value.name}.{name}")})
-        return frozenset({value}) if isinstance(value, Unknown) else ANY
+        return frozenset({value}) if isinstance(value, Unknown) and value.spec else ANY
 
     def _of_algorithm(self, value: Algorithm, name: str) -> Values:
         member = self.program.find(self.table.ref, name)
@@ -226,19 +222,18 @@ class Expressions(Collections):
         if isinstance(member.node, _FUNCTIONS):
             bound = value if "classmethod" in self.decorators(member.node) else None
             return frozenset({Func(member.owner.module, member.node, bound, member.owner)})
-        return self._default(member.owner, member.node)
+        return self._default(member.node)
 
-    def _default(self, owner: ClassRef, node: ast.stmt) -> Values:
+    def _default(self, node: ast.stmt) -> Values:
         given = getattr(node, "value", None)
         if isinstance(given, ast.Constant):
-            return self.value(given, State({}), Frame(owner.module, "", ""))
+            return self._literal(given)
         return ANY if given is not None or not isinstance(node, ast.AnnAssign) else NOTHING
 
     def _field(self, obj: Obj, name: str, state: State, frame: Frame) -> Values:
-        self.reads((obj, name))
         member = self.program.find(obj.ref, name)
         if member is not None and isinstance(member.node, _FUNCTIONS):
-            if self.decorators(member.node) & _PROPERTIES:
+            if not _PROPERTIES.isdisjoint(self.decorators(member.node)):
                 getter = Func(member.owner.module, member.node, obj, member.owner)
                 return self.invoke(getter, Args(), state, frame)
             return self.bound(member.owner, member.node, obj)
@@ -246,9 +241,10 @@ class Expressions(Collections):
             return frozenset({Model("draft" if obj.spec else "target")})
         if name == "__class__":
             return frozenset({Cls(obj.ref)})
-        if (obj, name) not in self.fields and name not in self.assigned(obj.ref):
-            return ANY if member is None else self._default(member.owner, member.node) or ANY
-        default = self._default(member.owner, member.node) if member is not None else NOTHING
+        if (obj, name) not in self.fields and name not in self.program.assigned(obj.ref):
+            self.reads((obj, name))
+            return ANY if member is None else self._default(member.node) or ANY
+        default = self._default(member.node) if member is not None else NOTHING
         return join(default, self.take(obj, name))
 
     def bound(self, owner: ClassRef, node: ast.stmt, bound: Value) -> Values:
@@ -284,21 +280,10 @@ class Expressions(Collections):
 
     def loads_model(self, ref: ClassRef) -> bool:
         """Whether objects of a class load a model into ``self.model``: model runners."""
-        return "model" in self.assigned(ref) and self.program.find(ref, "load_model") is not None
-
-    def assigned(self, ref: ClassRef) -> frozenset[str]:
-        """Names that a class's methods assign to ``self``."""
-        found = self._assigned.get(ref.node)
-        if found is None:
-            found = frozenset(
-                name.decode()
-                for item in self.program.line(ref)
-                for name in _ASSIGNED.findall(self.program.text(item))
-            )
-            self._assigned[ref.node] = found
-        return found
-
-    _assigned: dict[ast.ClassDef, frozenset[str]]
+        return (
+            "model" in self.program.assigned(ref)
+            and self.program.find(ref, "load_model") is not None
+        )
 
     def _value_boolop(self, node: ast.BoolOp, state: State, frame: Frame) -> Values:
         stops = isinstance(node.op, ast.Or)
@@ -309,7 +294,7 @@ class Expressions(Collections):
             found += [
                 value
                 for value in marked(values, here.spec)
-                if any(way.outcome is stops for way in self._truthy(frozenset({value})))
+                if any(way.outcome is stops for way in self.truthy(frozenset({value})))
             ]
             passing = [way for way in ways if way.outcome is not stops]
             if not passing:
@@ -326,9 +311,9 @@ class Expressions(Collections):
             ways = self.ways(node, state, frame)
             return _as_constants(ways), ways
         values = self.value(node, state, frame)
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            return values, self.still_open(self._truthy(values), state)
-        return values, self.ways(node, state, frame)
+        if isinstance(node, (ast.BoolOp, ast.UnaryOp)) or asks(node):
+            return values, self.ways(node, state, frame)
+        return values, self.still_open(self.truthy(values), state)
 
     def _value_unaryop(self, node: ast.UnaryOp, state: State, frame: Frame) -> Values:
         if isinstance(node.op, ast.Not):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.expressions import (
     PLATFORM,
@@ -15,6 +16,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.recorder im
     Frame,
     Job,
     State,
+    Step,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.relevance import Relevance
 from ansible_collections.sm120.sglang.plugins.module_utils._contract.values import (
@@ -26,6 +28,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.values impo
     Cls,
     Const,
     Func,
+    FunctionNode,
     Many,
     Model,
     Obj,
@@ -62,8 +65,8 @@ class Functions(Expressions):
     _signatures: dict[ast.arguments, Signature]
 
     @abstractmethod
-    def run(self, body: Sequence[ast.stmt], state: State, frame: Frame) -> None:
-        """Walk through statements."""
+    def statement(self, node: ast.stmt, state: State, frame: Frame) -> None:
+        """Walk through a statement."""
 
     def holds(self, value: Value, depth: int = 0) -> bool:
         """Whether the target model may be reached through a value."""
@@ -94,6 +97,8 @@ class Functions(Expressions):
 
     def follows(self, module: str, values: Sequence[Value]) -> bool:
         """Whether a function or class is worth following with these values in its hands."""
+        if not values:
+            return False
         if reaches_model(values):
             return True
         if self.program.in_scope(module) or module in self.entries:
@@ -142,9 +147,8 @@ class Functions(Expressions):
         if args is ANYTHING:
             self._swept.add((function.node, function.bound))
         names = self._parameters(function, args)
-        given = tuple(map(names.get, sorted(names)))
         here = state.spec, state.rescued, state.facts
-        key = (id(function.node), function.bound, function.closure, given, here)
+        key = (id(function.node), function.bound, function.closure, tuple(names.values()), here)
         known = self._jobs.get(key)
         if known is not None:
             self.reads(key)
@@ -166,33 +170,52 @@ class Functions(Expressions):
 
     def _walk(self, key: object, job: Job, function: Func, start: State) -> None:
         """Walk through a function's body and keep what it gives."""
-        outer, self.current = self.current, job
-        job.touches.clear()
-        job.doubts.clear()
-        job.calls.clear()
-        state = start.fork()
+        outer = self.current
         bound = function.bound
         if function.closure >= 0:
+            self.current = Step(job, start, start)
             self.reads(("closure", function.closure))
             surrounding = self.closures[function.closure]
-            state.names = {**surrounding, **start.names}
+            start = start.fork()
+            start.names = {**surrounding, **start.names}
             bound = bound if bound is not None else _around(surrounding)
         source = self.program.source(function.module)
         path = source.path if source else ""
-        frame = Frame(function.module, path, _title(function), bound, function.owner)
+        frame = Frame(
+            function.module, path, _title(function), bound, function.owner, outside=job.outside
+        )
         self.depth += 1
-        if isinstance(function.node, ast.Lambda):
-            frame.returns |= self.value(function.node.body, state, frame)
-        else:
-            self.run(function.node.body, state, frame)
-            if not frame.returns or not state.ended:
-                frame.returns.add(Const(None))
+        end = self._steps(job, function.node, start, frame)
         self.depth -= 1
         self.current = outer
         old = self._results[key]
-        self._results[key] = join(old, frame.returns)
+        returns = [step.returns for step in job.steps]
+        if not isinstance(function.node, ast.Lambda) and not (end.ended and any(returns)):
+            returns.append({Const(None)})
+        self._results[key] = join(old, *returns)
         if self._results[key] != old:
             self.changed(key)
+
+    def _steps(self, job: Job, node: FunctionNode, start: State, frame: Frame) -> State:
+        """Walk through the statements of a body that may come to something else than before."""
+        known, job.steps = job.steps, []
+        state = start
+        parts: Sequence[ast.stmt | ast.expr]
+        parts = [node.body] if isinstance(node, ast.Lambda) else node.body
+        for index, part in enumerate(parts):
+            if state.ended:
+                break
+            step = known[index] if index < len(known) else None
+            if step is None or step.stale or step.before != state:
+                step = Step(job, state, state.fork())
+                self.current, frame.returns = step, step.returns
+                if isinstance(part, ast.expr):
+                    step.returns |= self.value(part, step.after, frame)
+                else:
+                    self.statement(part, step.after, frame)
+            job.steps.append(step)
+            state = step.after
+        return state
 
     def _matters(self, function: Func, values: Sequence[Value]) -> bool:
         """Whether the text of a function says that the model may come up in it."""
@@ -208,60 +231,59 @@ class Functions(Expressions):
 
     def _worth_telling(self, names: dict[str, Values]) -> dict[str, Values]:
         """Arguments with what ways into a function differ by; the rest is "anything"."""
-        every = [value for values in names.values() for value in values]
+        every = [value for values in names.values() if values is not ANY for value in values]
+        if not every:
+            return names
         asked = reaches_model(every)
         decides = any(isinstance(value, Algorithm) for value in every)
 
         def plain(value: Value) -> Value:
             if isinstance(value, Const):
                 kept = isinstance(value.value, (bool, type(None))) or asked
-                return value if kept else Unknown()
+                return value if kept else _ANYTHING
             if isinstance(value, Obj):
-                return value if decides or self.holds(value) else Unknown()
+                return value if decides or self.holds(value) else _ANYTHING
             if isinstance(value, (Table, Row, Many, Func)):
-                return value if self.holds(value) else Unknown()
+                return value if self.holds(value) else _ANYTHING
             return value
 
         return {
-            name: values if values is ANY else frozenset(plain(value) for value in values)
+            name: values if values is ANY else join(frozenset(map(plain, values)))
             for name, values in names.items()
         }
 
     def _parameters(self, function: Func, args: Args) -> dict[str, Values]:
-        """The names that a function starts with."""
+        """The names that a function starts with, in the order of its signature."""
         spec = function.node.args
-        known = self._signatures.get(spec)
-        if known is None:
-            known = self._signatures[spec] = (
-                [a.arg for a in (*spec.posonlyargs, *spec.args)],
-                [a.arg for a in spec.kwonlyargs],
-                _defaults(spec),
-            )
-        positional, keywords, defaults = known
-        own = ""
+        signature = self._signatures.get(spec)
+        if signature is None:
+            signature = self._signatures[spec] = _signature(spec)
+        positional = signature.positional
+        names: dict[str, Values] = {}
         if function.bound is not None and positional:
-            own, *positional = positional
-        names = dict(zip(positional, args.given, strict=False))
+            names[positional[0]] = frozenset({function.bound})
+            positional = positional[1:]
+        given = dict(zip(positional, args.given, strict=False))
         if spec.vararg:
-            names[spec.vararg.arg] = row(args.given[len(positional) :])
-        every = [*positional, *keywords]
-        names |= {name: values for name, values in args.keywords if name in every}
-        names = self._worth_telling(names)
-        if own:
-            names[own] = frozenset({function.bound} if function.bound is not None else ())
+            given[spec.vararg.arg] = row(args.given[len(positional) :])
+        every = [*positional, *signature.keywords]
+        given |= {name: values for name, values in args.keywords if name in every}
+        given = self._worth_telling(given)
+        for name in every:
+            values = given.get(name)
+            if values is None:
+                default = signature.defaults.get(name)
+                values = ANY if default is None or args.more else NOTHING
+                if default is not None:
+                    plain = self.value(default, State({}), Frame(function.module, "", ""))
+                    values = join(values, plain)
+            names[name] = _absorbed(values)
+        if spec.vararg:
+            names[spec.vararg.arg] = _absorbed(given[spec.vararg.arg])
         if spec.kwarg:
             rest = [item for item in args.keywords if item[0] not in every]
             names[spec.kwarg.arg] = table(rest)
-        for name in every:
-            if name in names:
-                continue
-            default = defaults.get(name)
-            if default is None or args.more:
-                names[name] = ANY
-            if default is not None:
-                plain = self.value(default, State({}), Frame(function.module, "", ""))
-                names[name] = join(names.get(name, NOTHING), plain)
-        return {name: _absorbed(values) for name, values in names.items()}
+        return names
 
 
 def _absorbed(values: Values) -> Values:
@@ -271,12 +293,17 @@ def _absorbed(values: Values) -> Values:
     return frozenset(v for v in values if not isinstance(v, Const) or v.spec)
 
 
-Signature = tuple[list[str], list[str], dict[str, ast.expr]]
+class Signature(NamedTuple):
+    """Parameters of a function, and what they are where they are not given."""
+
+    positional: list[str]
+    keywords: list[str]
+    defaults: dict[str, ast.expr]
 
 
-def _defaults(spec: ast.arguments) -> dict[str, ast.expr]:
+def _signature(spec: ast.arguments) -> Signature:
     positional = [*spec.posonlyargs, *spec.args]
-    found = {
+    defaults = {
         argument.arg: default
         for argument, default in zip(
             positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True
@@ -284,8 +311,8 @@ def _defaults(spec: ast.arguments) -> dict[str, ast.expr]:
     }
     for argument, given in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
         if given is not None:
-            found[argument.arg] = given
-    return found
+            defaults[argument.arg] = given
+    return Signature([a.arg for a in positional], [a.arg for a in spec.kwonlyargs], defaults)
 
 
 def _title(function: Func) -> str:

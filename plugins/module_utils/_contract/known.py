@@ -32,6 +32,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.values impo
 )
 
 _CONDITIONS = {"isinstance", "hasattr", "callable"}
+_NO_ARGUMENTS = Args()
 _COPIES = {"list", "tuple", "set", "sorted", "reversed", "iter", "frozenset"}
 
 
@@ -80,6 +81,8 @@ class Known(Functions):
 
     def arguments(self, node: ast.Call, state: State, frame: Frame) -> Args:
         """The arguments of a call, unpacked as far as they are known."""
+        if not node.args and not node.keywords:
+            return _NO_ARGUMENTS
         given: list[Values] = []
         more = False
         for item in node.args:
@@ -153,12 +156,14 @@ class Known(Functions):
                     self.touch(frame, state, node, name, "write", required=False)
         return ANY
 
-    def collect(self, node: ast.Call, target: ast.expr, state: State, frame: Frame) -> None:
+    def collect(self, node: ast.Call, args: Args, state: State, frame: Frame) -> None:
         """``collection.append(value)`` keeps the value in the collection."""
-        given = self.arguments(node, state, frame).given
-        if not given or not any(self.holds(value) for value in given[-1]):
+        given = args.given
+        if not isinstance(node.func, ast.Attribute) or not given:
             return
-        extends = isinstance(node.func, ast.Attribute) and node.func.attr == "extend"
+        if not any(self.holds(value) for value in given[-1]):
+            return
+        target, extends = node.func.value, node.func.attr == "extend"
         kept = many(elements(given[-1]) if extends else given[-1])
         if isinstance(target, ast.Name):
             state.names[target.id] = join(state.names.get(target.id, NOTHING), kept)

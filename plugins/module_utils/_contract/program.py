@@ -31,8 +31,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 # The engine's speculative and model-runner code; what it hands a model to is followed anywhere.
 SCOPE = ("srt/speculative/", "srt/model_executor/")
 _MOST_IMPORTS = 20
+# A name that may be assigned, by itself or among others; more of them do no harm.
+_ASSIGNED = re.compile(rb"self\.(?<!\w.....)(\w+)\s*(?::[^=\n]+)?(?:=(?!=)|,|\))")
 # Code elsewhere that is handed a runner is followed where it asks the runner for its model.
-_ASKS_RUNNER = re.compile(rb"(?:runner|worker)\w*\.model\b")
+_ASKS_RUNNER = re.compile(rb"runner\w*\.model\b"), re.compile(rb"worker\w*\.model\b")
 
 
 class Reads(Protocol):
@@ -70,6 +72,11 @@ class Program:
         self._globals: dict[str, dict[str, list[ast.stmt]]] = {}
         self._found: dict[tuple[ast.ClassDef, str], ClassMember | None] = {}
         self._asks: dict[str, bool] = {}
+        self._stores: dict[ast.ClassDef, tuple[set[str], set[str]]] = {}
+        self._assigned: dict[ast.ClassDef, frozenset[str]] = {}
+        self._methods: dict[ast.ClassDef, dict[str, ClassMember]] = {}
+        self._fields: dict[ast.ClassDef, list[str]] = {}
+        self._scope: dict[str, bool] = {}
         self._sources: dict[str, Source | None] = {}
 
     def source(self, module: str) -> Source | None:
@@ -83,19 +90,21 @@ class Program:
 
     def in_scope(self, module: str) -> bool:
         """Speculative or model-runner code."""
-        return module.replace(".", "/").removeprefix("sglang/").startswith(SCOPE)
+        found = self._scope.get(module)
+        if found is None:
+            path = module.replace(".", "/").removeprefix("sglang/")
+            found = self._scope[module] = path.startswith(SCOPE)
+        return found
 
     def asks_runner(self, module: str) -> bool:
         """Whether a file outside the scope may reach the model of a runner that it is handed."""
         if module not in self._asks:
             stem = "/".join(module.split(".")[1:])
-            data = self.reads.read(f"{stem}.py") or self.reads.read(f"{stem}/__init__.py") or b""
-            self._asks[module] = _ASKS_RUNNER.search(data) is not None
+            data = (
+                self.modules.data(f"{stem}.py") or self.modules.data(f"{stem}/__init__.py") or b""
+            )
+            self._asks[module] = any(pattern.search(data) for pattern in _ASKS_RUNNER)
         return self._asks[module]
-
-    def text(self, ref: ClassRef) -> bytes:
-        """The lines of a class."""
-        return lines_of(ref.source, ref.node)
 
     def line(self, ref: ClassRef) -> list[ClassRef]:
         """A class and its bases in Python's order."""
@@ -107,13 +116,14 @@ class Program:
         """Leave the bases of a class alone: what is asked of it stands in the class itself."""
         self._lines[ref.node] = ([ref], "")
         self._found.clear()
+        self._methods.clear()
 
     def members(self, ref: ClassRef) -> dict[str, list[ClassMember]]:
         """What a class itself binds, by name."""
         if ref.node not in self._members:
             table: dict[str, list[ClassMember]] = {}
             for statement, certain in flat(ref.node.body):
-                names = set(bound_names(statement, walrus=ref.source.walrus))
+                names = set(bound_names(statement, walrus=ref.source.walrus_in(statement)))
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     names.add(statement.target.id)
                 for name in names:
@@ -125,7 +135,9 @@ class Program:
         """A class member by name, along the bases; behind the class ``after`` where given."""
         if after is None:
             key = (ref.node, name)
-            if key not in self._found:
+            try:
+                return self._found[key]
+            except KeyError:
                 self._found[key] = self._along(self.line(ref), name)
             return self._found[key]
         line = self.line(ref)
@@ -141,13 +153,56 @@ class Program:
 
     def methods(self, ref: ClassRef) -> dict[str, ClassMember]:
         """All functions that objects of a class answer to."""
-        found: dict[str, ClassMember] = {}
-        for item in reversed(self.line(ref)):
-            for name, members in self.members(item).items():
-                found.pop(name, None)
-                if isinstance(members[-1].node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                    found[name] = members[-1]
-        return found
+        if ref.node not in self._methods:
+            found: dict[str, ClassMember] = {}
+            for item in reversed(self.line(ref)):
+                for name, members in self.members(item).items():
+                    found.pop(name, None)
+                    if isinstance(members[-1].node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                        found[name] = members[-1]
+            self._methods[ref.node] = found
+        return self._methods[ref.node]
+
+    def assigned(self, ref: ClassRef) -> frozenset[str]:
+        """Names that a class's methods assign to ``self``, an ``__init__`` only where it runs.
+
+        A class whose own ``__init__`` does not hand on leaves that of its base out.
+        """
+        if ref.node not in self._assigned:
+            line = self.line(ref)
+            initialised = [item for item in line if "__init__" in self.members(item)]
+            if len(initialised) > 1:
+                initialised = self.classes.initialised(line)
+            initial = [self._stored(item)[0] for item in initialised]
+            others = [self._stored(item)[1] for item in line]
+            self._assigned[ref.node] = frozenset[str]().union(*initial, *others)
+        return self._assigned[ref.node]
+
+    def _stored(self, ref: ClassRef) -> tuple[set[str], set[str]]:
+        """Names that the ``__init__`` of a class itself assigns to ``self``, and its others."""
+        if ref.node not in self._stores:
+            initial: set[str] = set()
+            others: set[str] = set()
+            for statement in ref.node.body:
+                found = _ASSIGNED.findall(ref.source.lines(statement))
+                kept = initial if getattr(statement, "name", "") == "__init__" else others
+                kept.update(name.decode() for name in found)
+            self._stores[ref.node] = initial, others
+        return self._stores[ref.node]
+
+    def fields(self, ref: ClassRef) -> list[str]:
+        """Fields of a class without ``__init__``, such as a dataclass, in their order."""
+        if ref.node not in self._fields:
+            self._fields[ref.node] = list(
+                dict.fromkeys(
+                    statement.target.id
+                    for item in reversed(self.line(ref))
+                    for statement in item.node.body
+                    if isinstance(statement, ast.AnnAssign)
+                    and isinstance(statement.target, ast.Name)
+                )
+            )
+        return self._fields[ref.node]
 
     def global_statements(self, module: str, name: str) -> list[ast.stmt]:
         """Statements at a module's top level that bind a name."""
@@ -155,7 +210,8 @@ class Program:
             table: dict[str, list[ast.stmt]] = {}
             source = self.source(module)
             for statement, _ in flat(source.tree.body) if source else ():
-                for bound in bound_names(statement, walrus=source is None or source.walrus):
+                walrus = source is None or source.walrus_in(statement)
+                for bound in bound_names(statement, walrus=walrus):
                     table.setdefault(bound, []).append(statement)
             self._globals[module] = table
         return self._globals[module].get(name, [])
@@ -233,12 +289,6 @@ def _defined(module: str, statement: ast.stmt, name: str) -> tuple[str, ast.AST]
         return module, statement
     value = assigned_value(statement, name)
     return (module, value) if value is not None else None
-
-
-def lines_of(source: Source, node: ast.stmt) -> bytes:
-    """The lines of a definition, its decorators aside."""
-    last = (node.end_lineno or node.lineno) - 1
-    return source.data[source.starts[node.lineno - 1] : source.ends[last]]
 
 
 def decorators(node: Function) -> set[str]:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ast
+from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -31,7 +33,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import
 _SHOWN_CONDITIONS = 3
 
 
-@dataclass
+@dataclass(slots=True)
 class Frame:
     """The function that is being walked through.
 
@@ -54,7 +56,7 @@ class Frame:
     outside: set[str] = field(default_factory=set)
 
 
-@dataclass
+@dataclass(slots=True)
 class State:
     """What holds at one point of a function.
 
@@ -90,8 +92,9 @@ class State:
 
     def learn(self, facts: frozenset[Fact], spec: bool) -> None:
         """Go on where a condition holds."""
-        self.facts |= facts
-        self.fresh |= facts
+        if facts:
+            self.facts |= facts
+            self.fresh |= facts
         self.spec = self.spec or spec
 
     def merge(self, other: State) -> None:
@@ -113,14 +116,47 @@ class State:
         self.when = tuple(item for item in self.when if item in other.when)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Job:
-    """One way into a function; it is walked through again when what it has read changes."""
+    """One way into a function; it is walked through again when what it has read changes.
+
+    Attributes:
+        run: walks through it.
+        steps: the statements of its body, as far as it comes.
+        outside: names that it imports from other packages.
+    """
 
     run: Callable[[], None] = lambda: None
+    steps: list[Step] = field(default_factory=list)
+    outside: set[str] = field(default_factory=set)
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One statement of a way into a function, and what walking through it came to.
+
+    It need not be walked through again where the same holds before it and nothing that it has read
+    has changed.
+
+    Attributes:
+        job: the way into the function.
+        before: what holds before it; not to be changed.
+        after: what holds behind it; not to be changed.
+        touches: places in it that touch the target model.
+        doubts: what could not be followed.
+        calls: ways into other functions that it takes.
+        returns: what it hands back.
+        stale: something that it has read has changed since.
+    """
+
+    job: Job
+    before: State
+    after: State
     touches: set[Touch] = field(default_factory=set)
     doubts: dict[str, None] = field(default_factory=dict)
     calls: dict[Job, None] = field(default_factory=dict)
+    returns: set[Value] = field(default_factory=set)
+    stale: bool = False
 
 
 class Recorder:
@@ -137,25 +173,25 @@ class Recorder:
         self.table = table
         self.algorithm = algorithm
         self.fields: dict[tuple[Obj, str], Values] = {}
-        self.objects: dict[Obj, Obj] = {}
-        self.start = self.current = Job()
+        self.objects: dict[tuple[ast.ClassDef, str, Obj | None, bool], Obj] = {}
+        nothing = State({})
+        self.start = self.current = Step(Job(), nothing, nothing)
         self.grown = False
         self._awaited: dict[tuple[Obj, str], None] = {}
-        self._readers: dict[object, dict[Job, None]] = {}
+        self._readers: defaultdict[object, dict[Step, None]] = defaultdict(dict)
         self._dirty: dict[Job, None] = {}
 
     def reads(self, thing: object) -> None:
-        """The current job depends on something."""
-        readers = self._readers.get(thing)
-        if readers is None:
-            self._readers[thing] = {self.current: None}
-        else:
-            readers[self.current] = None
+        """The current step depends on something."""
+        self._readers[thing][self.current] = None
 
     def changed(self, thing: object) -> None:
-        """Something has changed: the jobs that depend on it must run again."""
+        """Something has changed: the steps that depend on it must be walked through again."""
         self.grown = True
-        self._dirty.update(self._readers.get(thing, {}))
+        for step in self._readers.pop(thing, ()):
+            if not step.stale:
+                step.stale = True
+                self._dirty[step.job] = None
 
     def enqueue(self, job: Job) -> None:
         """Run a job later."""
@@ -171,35 +207,36 @@ class Recorder:
     def reached(self) -> list[Job]:
         """The jobs that the way through the release ends up with; early ones may be left over."""
         found: dict[Job, None] = {}
-        todo = [self.start]
+        todo = list(self.start.calls)
         while todo:
             job = todo.pop()
             if job not in found:
                 found[job] = None
-                todo += job.calls
+                for step in job.steps:
+                    todo += step.calls
         return list(found)
 
     def put(self, obj: Obj, name: str, values: Values, spec: bool) -> None:
         """Remember that an object's field may hold values."""
         old = self.fields.get((obj, name), NOTHING)
-        new = join(old, marked(values, spec and not obj.spec))
-        if new != old:
-            self.fields[obj, name] = new
+        new = marked(values, spec and not obj.spec)
+        if not new <= old:
+            self.fields[obj, name] = join(old, new)
             self.changed((obj, name))
 
     def take(self, obj: Obj, name: str) -> Values:
         """What a field may hold; nothing yet where its assignment has not been walked through."""
-        self.reads((obj, name))
-        found = self.fields.get((obj, name))
+        key = (obj, name)
+        self.reads(key)
+        found = self.fields.get(key)
         if found is None:
-            self._awaited[obj, name] = None
-            return NOTHING
-        return found
+            self._awaited[key] = None
+            found = NOTHING
+        return join(found, ANY) if self.is_open(obj, name) else found
 
+    @abstractmethod
     def is_open(self, obj: Obj, name: str) -> bool:
-        """Whether a field is taken for anything already."""
-        del obj, name
-        return False
+        """Whether what is not walked through stores to a field: it may hold anything."""
 
     def settle(self) -> bool:
         """Give a field that nothing was seen to fill the value "anything"; False for none.

@@ -42,8 +42,8 @@ class Registry:
             ContractError: the release registers none, or its file cannot be read.
         """
         name = architecture.encode()
-        for path in self._paths():
-            data = self.program.reads.read(path) or b""
+        for path in sorted(self._paths(), key=lambda path: not _named_alike(path, architecture)):
+            data = self.program.modules.data(path) or b""
             if _ENTRY in data and name in data:
                 found = self._in_file(path).get(architecture)
                 if found is not None:
@@ -86,7 +86,7 @@ class Registry:
         listed = self.listed()
         found: dict[str, ClassRef] = {}
         for path in self._paths():
-            if _ENTRY not in (self.program.reads.read(path) or b""):
+            if _ENTRY not in (self.program.modules.data(path) or b""):
                 continue
             for name, ref in self._in_file(path).items():
                 if _DRAFT.search(name):
@@ -121,3 +121,9 @@ class Registry:
             return self._texts(*found, hops + 1) if isinstance(found, tuple) else []
         items = getattr(node, "elts", [])
         return [text for item in items for text in self._texts(module, item, hops)]
+
+
+def _named_alike(path: str, architecture: str) -> bool:
+    """Where to look first: ``kimi_k25.py`` for ``KimiK25ForConditionalGeneration``."""
+    stem = path.rsplit("/", 1)[-1].removesuffix(".py").replace("_", "")
+    return architecture.lower().startswith(stem)

@@ -43,17 +43,16 @@ class Statements(Calls):
         for statement in body:
             if state.ended:
                 return
-            self._statement(statement, state, frame)
+            self._runs[type(statement)](statement, state, frame)
 
-    def _statement(self, node: ast.stmt, state: State, frame: Frame) -> None:
-        kind = type(node)
-        if kind not in self._runs:
-            self._runs[kind] = getattr(self, f"_run_{kind.__name__.lower()}", None)
-        method = self._runs[kind]
-        if method is not None:
-            method(node, state, frame)
+    def statement(self, node: ast.stmt, state: State, frame: Frame) -> None:
+        """Walk through a statement."""
+        self._runs[type(node)](node, state, frame)
 
-    _runs: dict[type[ast.stmt], Callable[[Any, State, Frame], None] | None]
+    _runs: dict[type[ast.stmt], Callable[[Any, State, Frame], None]]
+
+    def _nothing(self, node: ast.stmt, state: State, frame: Frame) -> None:
+        """What has no meaning for the audit."""
 
     def _run_expr(self, node: ast.Expr, state: State, frame: Frame) -> None:
         self.value(node.value, state, frame)

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.modules import ClassRef
 
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """Anything."""
 
     spec: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Const:
     """A constant: None, a truth value, a number or a text."""
 
@@ -31,7 +33,7 @@ class Const:
     spec: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Algorithm:
     """A member of the release's table of speculative algorithms; ``chosen`` is the audited one."""
 
@@ -39,9 +41,9 @@ class Algorithm:
     chosen: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Obj:
-    """Objects of a class that are made at one place.
+    """Objects of a class that are made at one place; there is one of these for each such place.
 
     Attributes:
         ref: the class.
@@ -54,15 +56,6 @@ class Obj:
     site: str
     maker: Obj | None
     spec: bool
-    _hash: int = field(init=False, repr=False, compare=False, default=0)
-
-    def __post_init__(self) -> None:
-        """Keep the hash: objects are looked up far more often than made."""
-        made = hash((id(self.ref.node), self.site, self.maker, self.spec))
-        object.__setattr__(self, "_hash", made)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @property
     def depth(self) -> int:
@@ -70,14 +63,14 @@ class Obj:
         return 0 if self.maker is None else self.maker.depth + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Model:
     """The model object that a model runner loads."""
 
     role: Literal["target", "draft"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """What the target model has under a name; ``optional``: or None, where it has no such name.
 
@@ -89,14 +82,14 @@ class Part:
     inner: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cls:
     """A class of the release, itself."""
 
     ref: ClassRef
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Func:
     """A function, with the object it is bound to and the names around it.
 
@@ -110,14 +103,14 @@ class Func:
     """
 
     module: str
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    node: FunctionNode
     bound: Value | None = None
     owner: ClassRef | None = None
     closure: int = -1
     spec: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Parent:
     """``super()`` in a method of ``owner``."""
 
@@ -125,14 +118,14 @@ class Parent:
     owner: ClassRef
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Module:
     """A module of the release."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Named:
     """A name of a module that the walk has not had to look into."""
 
@@ -140,7 +133,7 @@ class Named:
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     """A dict with constant keys."""
 
@@ -151,14 +144,14 @@ class Table:
         return next((values for name, values in self.items if name == key), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """A tuple of known length."""
 
     items: tuple[Values, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Many:
     """A collection of unknown length."""
 
@@ -212,6 +205,8 @@ def join(*parts: Iterable[Value]) -> Values:
         result: Values = parts[0]
     else:
         result = NOTHING.union(*parts)
+        if result == ANY:
+            return ANY
     if len(result) > _LIMIT:
         kept = {value for value in result if isinstance(value, (Model, Obj, Part))}
         return frozenset({*list(kept)[:_LIMIT], Unknown()})
@@ -278,9 +273,10 @@ def elements(values: Values) -> Values:
 
 def reaches_model(values: Iterable[Value]) -> bool:
     """A model itself, or what it may or may not have under a name, is among the values."""
-    return any(
-        isinstance(value, Model) or (isinstance(value, Part) and value.optional) for value in values
-    )
+    for value in values:
+        if isinstance(value, Model) or (isinstance(value, Part) and value.optional):
+            return True
+    return False
 
 
 def elements_of(value: Table | Row | Many) -> Values:

@@ -28,7 +28,6 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.values impo
     Obj,
     Value,
     Values,
-    join,
 )
 
 _CATCHERS = {"AttributeError", "Exception", "BaseException"}
@@ -48,11 +47,18 @@ class Walk(Statements):
         self.entries: set[str] = set()
         self._results: dict[object, Values] = {}
         self._jobs: dict[object, Job] = {}
-        self._assigned: dict[ast.ClassDef, frozenset[str]] = {}
         self._closure_numbers = {}
-        self._kinds = {}
-        self._runs = {}
+        self._kinds = {
+            kind: getattr(self, f"_value_{kind.__name__.lower()}", self._parts)
+            for kind in ast.expr.__subclasses__()
+        }
+        self._kinds[ast.Call] = self.call
+        self._runs = {
+            kind: getattr(self, f"_run_{kind.__name__.lower()}", self._nothing)
+            for kind in ast.stmt.__subclasses__()
+        }
         self._constants = {}
+        self._inner = {}
         self._names = {}
         self._swept = set()
         self._methods = {}
@@ -61,7 +67,7 @@ class Walk(Statements):
         self._texts: dict[ast.expr, str] = {}
         self._open: dict[tuple[ast.ClassDef, str], bool] = {}
         predicates = [name for name in program.members(table.ref) if not name.startswith("_")]
-        self.relevance = Relevance(program.reads.read, predicates)
+        self.relevance = Relevance(program.modules.data, predicates)
 
         self.relevance.add(path for prefix in SCOPE for path in program.reads.names(prefix))
 
@@ -79,7 +85,7 @@ class Walk(Statements):
             for method in methods:
                 self.run_method(root, method)
             self.work()
-            for obj in [obj for obj in self.objects if self.holds(obj)]:
+            for obj in [obj for obj in self.objects.values() if self.holds(obj)]:
                 for method in self.program.methods(obj.ref):
                     if not method.startswith("_"):
                         self.run_method(obj, method)
@@ -102,24 +108,22 @@ class Walk(Statements):
     def put(self, obj: Obj, name: str, values: Values, spec: bool) -> None:
         """Remember that an object's field may hold values, and that it leads to the model."""
         super().put(obj, name, values, spec)
+        if values is ANY:
+            return
         if obj not in self.holding and any(self.holds(value) for value in values):
             self.hold(obj)
         if any(_is_model(value) for value in values) and self.relevance.alias(name):
             self._open.clear()
             self.changed("text")
 
-    def take(self, obj: Obj, name: str) -> Values:
-        """What a field may hold; anything, where what is not walked through stores to it."""
-        found = super().take(obj, name)
-        return join(found, ANY) if self.is_open(obj, name) else found
-
     def is_open(self, obj: Obj, name: str) -> bool:
-        """Whether what is not walked through stores to a field."""
+        """Whether what is not walked through stores to a field: it may hold anything."""
         key = (obj.ref.node, name)
-        if key not in self._open:
+        found = self._open.get(key)
+        if found is None:
             paths = [item.source.path for item in self.program.line(obj.ref)]
-            self._open[key] = self.relevance.stored_elsewhere(paths, name)
-        return self._open[key]
+            found = self._open[key] = self.relevance.stored_elsewhere(paths, name)
+        return found
 
     def run_method(self, obj: Obj, name: str) -> None:
         """Walk through a method of an object as the engine may call it, with any arguments."""

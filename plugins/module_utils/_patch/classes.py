@@ -194,9 +194,11 @@ class Classes:
                 break
         return [ref for index, ref in enumerate(order) if index in runs]
 
-    def _handed_on(self, order: list[ClassRef], index: int, init: ast.AST) -> list[int]:
+    def _handed_on(self, order: list[ClassRef], index: int, init: ast.FunctionDef) -> list[int]:
         """Positions in a line at which an ``__init__`` calls that of another class."""
         found: list[int] = []
+        if order[index].source.lines(init).count(b"__init__") == 1:
+            return found
         for node in ast.walk(init):
             called = node.func if isinstance(node, ast.Call) else None
             if not isinstance(called, ast.Attribute) or called.attr != "__init__":

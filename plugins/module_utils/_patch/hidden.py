@@ -61,7 +61,7 @@ class Hidden:
                 todo.extend((child, False) for child in ast.iter_child_nodes(node) if _binds(child))
         for statement, _ in flat(self.tree.body):
             if not isinstance(statement, (ast.Import, ast.ImportFrom, ast.ClassDef)):
-                self._local.update(bound_names(statement, walrus=self.source.walrus))
+                self._local.update(bound_names(statement, walrus=self.source.walrus_in(statement)))
 
     def reason(self, node: ast.ClassDef, name: str, *, own: bool) -> str:
         """Why a class may have a name although nothing binds it; empty where it cannot.

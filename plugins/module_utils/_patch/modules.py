@@ -61,8 +61,15 @@ class Modules:
     def __init__(self, read: Callable[[str], bytes | None], package: str = "sglang") -> None:
         self._read = read
         self.package = package
+        self._data: dict[str, bytes | None] = {}
         self._cache: dict[str, Source | None] = {}
         self._bound: dict[str, dict[str, list[tuple[ast.stmt, bool]]]] = {}
+
+    def data(self, path: str) -> bytes | None:
+        """A file by path, None where there is none; read once."""
+        if path not in self._data:
+            self._data[path] = self._read(path)
+        return self._data[path]
 
     def source(self, path: str) -> Source | None:
         """A parsed file by path, None where there is none.
@@ -71,7 +78,7 @@ class Modules:
             SourceError: it cannot be parsed.
         """
         if path not in self._cache:
-            data = self._read(path)
+            data = self.data(path)
             self._cache[path] = None if data is None else parse(path, data)
         return self._cache[path]
 
@@ -160,7 +167,7 @@ class Modules:
         if module not in self._bound:
             table: dict[str, list[tuple[ast.stmt, bool]]] = {}
             for statement, certain in flat(source.tree.body):
-                for name in bound_names(statement, walrus=source.walrus):
+                for name in bound_names(statement, walrus=source.walrus_in(statement)):
                     if isinstance(statement, ast.Assign) and _is_none(statement.value):
                         continue  # `X = None` in an `except ImportError` stands for "not there"
                     table.setdefault(name, []).append((statement, certain))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import codecs
 import functools
+import itertools
 import re
 import sys
 import tokenize
@@ -45,21 +46,39 @@ class Source:
         data: the bytes as they are on disk.
         encoding: codec of the text behind the byte order mark.
         tree: the syntax tree.
-        starts: byte offset of each physical line.
-        ends: byte offset of each line's end, its terminator excluded.
     """
 
     path: str
     data: bytes
     encoding: str
     tree: ast.Module
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
 
     @functools.cached_property
-    def walrus(self) -> bool:
-        """An expression may bind a name."""
+    def _walrus(self) -> bool:
         return b":=" in self.data or self.encoding != "utf-8"
+
+    def walrus_in(self, statement: ast.stmt) -> bool:
+        """An expression in a statement may bind a name."""
+        return self._walrus and (self.encoding != "utf-8" or b":=" in self.lines(statement))
+
+    def lines(self, statement: ast.stmt) -> bytes:
+        """The lines of a statement; of a definition without its decorators."""
+        last = (statement.end_lineno or statement.lineno) - 1
+        return self.data[self.starts[statement.lineno - 1] : self.ends[last]]
+
+    @functools.cached_property
+    def _lines(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return split_lines(self.data, _mark(self.data))
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Byte offset of each physical line."""
+        return self._lines[0]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Byte offset of each line's end, its terminator excluded."""
+        return self._lines[1]
 
     def offset(self, line: int, column: int) -> int:
         """Byte offset of a tree position (line from 1, column in UTF-8 bytes from 0)."""
@@ -125,12 +144,19 @@ class Source:
 
 def split_lines(data: bytes, start: int = 0) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Offsets of the lines' starts and ends, by the three terminators that Python knows."""
-    starts, ends = [start], []
-    for match in _TERMINATOR.finditer(data, start):
-        ends.append(match.start())
-        starts.append(match.end())
-    ends.append(len(data))
+    lines = data[start:].splitlines(keepends=True)
+    starts = list(itertools.accumulate(map(len, lines), initial=start))
+    ends = [offset + len(line.rstrip(b"\r\n")) for offset, line in zip(starts, lines, strict=False)]
+    if lines and not lines[-1].endswith((b"\r", b"\n")):
+        starts.pop()
+    else:
+        ends.append(len(data))
     return tuple(starts), tuple(ends)
+
+
+def _mark(data: bytes) -> int:
+    """Length of a byte order mark."""
+    return len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
 
 
 def decode(path: str, data: bytes) -> tuple[str, str, int]:
@@ -147,7 +173,7 @@ def decode(path: str, data: bytes) -> tuple[str, str, int]:
             f"{path}: {len(data)} bytes, more than the {MAX_BYTES} that a source may have",
             "look at what stands there: no SGLang release has such a file",
         )
-    mark = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+    mark = _mark(data)
     try:
         encoding = _declared(data)
         text = data[mark:].decode(encoding)
@@ -193,7 +219,7 @@ def parse(path: str, data: bytes) -> Source:
     Raises:
         SourceError: it cannot be decoded, or is not Python for the interpreter that runs this.
     """
-    text, encoding, mark = decode(path, data)
+    text, encoding, _ = decode(path, data)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -209,8 +235,7 @@ def parse(path: str, data: bytes) -> Source:
             f"{path}: cannot be parsed: {error or type(error).__name__}",
             "reinstall the release: no SGLang source has this shape",
         ) from error
-    starts, ends = split_lines(data, mark)
-    return Source(path, data, encoding, tree, starts, ends)
+    return Source(path, data, encoding, tree)
 
 
 def check_compiles(path: str, data: bytes) -> None:
