@@ -100,7 +100,8 @@ def _try(named: str, knowledge: Knowledge, argv: Sequence[str] | None) -> dict[s
     try:
         return describe(open_tree(named), knowledge, argv)
     except PatchError as error:
-        sys.stderr.write(f"error: {named}: {' '.join(str(error).split())}\n")
+        told = " ".join(str(error).split())
+        sys.stderr.write(f"error: {told if named in told else f'{named}: {told}'}\n")
         return None
 
 

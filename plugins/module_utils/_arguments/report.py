@@ -28,7 +28,7 @@ RULES = "roles/engine/files/launch_rules.yml"
 HISTORY = "roles/engine/files/argument_history.json"
 
 # The arguments that the role `engine` gives by default for Kimi-K2.5 with an EAGLE-3 draft (a test
-# compares), then the two all-reduce flags of the command that this product took over.
+# compares).
 ROLE_LAUNCH = (
     "--model-path", "/var/lib/sglang/models/kimi-k2.5/1",
     "--served-model-name", "kimi-k2.5",
@@ -45,7 +45,10 @@ ROLE_LAUNCH = (
     "--speculative-eagle-topk", "1",
     "--speculative-num-draft-tokens", "4",
 )  # fmt: skip
-DEFAULT_LAUNCH = (*ROLE_LAUNCH, "--enable-torch-symm-mem", "--enable-flashinfer-allreduce-fusion")
+# The two all-reduce flags of the command that this product took over. It gives neither by itself,
+# but for the first where GPUs have multicast (`engine_allreduce`).
+ORIGINAL_FLAGS = ("--enable-torch-symm-mem", "--enable-flashinfer-allreduce-fusion")
+DEFAULT_LAUNCH = (*ROLE_LAUNCH, *ORIGINAL_FLAGS)
 
 
 def launch_report(
@@ -73,7 +76,8 @@ def launch_report(
 
     Returns:
         `unknown`, `deprecated` and `fatal_on_sm120` (arguments), `findings` (all, as mappings),
-        and `arguments` (`count`, `deprecated`, `gaps` of the reading).
+        `original_command` (arguments that are judged with the others although the product does
+        not launch them), and `arguments` (`count`, `deprecated`, `gaps` of the reading).
 
     Raises:
         ArgumentsError: The release's arguments, the rules or the history cannot be read.
@@ -93,6 +97,7 @@ def launch_report(
         "deprecated": _arguments(findings, ("deprecated",)),
         "fatal_on_sm120": _arguments(findings, ("fatal", "wrong_results")),
         "findings": [finding.as_dict() for finding in findings],
+        "original_command": list(ORIGINAL_FLAGS) if argv is None else [],
         "arguments": {
             "count": len(parser.arguments),
             "deprecated": sum(argument.deprecated for argument in parser.arguments),

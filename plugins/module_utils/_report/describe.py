@@ -93,7 +93,8 @@ def describe(tree: Tree, knowledge: Knowledge, argv: Sequence[str] | None = None
         )
     except ArgumentsError as error:
         problems.append(f"launch: {error}")
-        launch = {"unknown": [], "deprecated": [], "fatal_on_sm120": [], "findings": []}
+        keys = ("unknown", "deprecated", "fatal_on_sm120", "findings", "original_command")
+        launch = {key: [] for key in keys}
     return {
         "release": version,
         "source": tree.where,

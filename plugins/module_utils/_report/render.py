@@ -11,10 +11,16 @@ Release = Mapping[str, Any]
 
 _GAP = "  "
 _WIDTH = 100
+_ORIGINAL_HEADER = "original command"
 _HEADERS = (
-    "release", "contract", "wrappers ok", "launch", "torch", "CUDA", "kernel", "flashinfer",
-    "transformers", "Python",
+    "release", "contract", "wrappers ok", "launch", _ORIGINAL_HEADER, "torch", "CUDA", "kernel",
+    "flashinfer", "transformers", "Python",
 )  # fmt: skip
+_ORIGINAL = (
+    "the product launches none of these by itself, but for --enable-torch-symm-mem where GPUs have "
+    "multicast; what follows is for who gives them in engine_arguments, or starts the engine by "
+    "the command from which this product began"
+)
 
 
 def patch_ids(releases: Sequence[Release]) -> list[str]:
@@ -33,6 +39,7 @@ def row(release: Release, patches: Sequence[str]) -> list[str]:
         contract_word(release),
         f"{counts['ok']} of {counts['classes']}",
         launch_word(release),
+        original_word(release),
         *[
             str(needs[name] or "-")
             for name in ("torch", "cuda_major", "kernel", "flashinfer", "transformers", "python")
@@ -59,18 +66,31 @@ def contract_word(release: Release) -> str:
 
 
 def launch_word(release: Release) -> str:
-    """What the launch comes to on SM120, in a word or two."""
+    """What the launch that is judged comes to on SM120, in a word or two."""
+    return _counts(release, original=False)
+
+
+def original_word(release: Release) -> str:
+    """The same of the flags that only the original command has; ``-`` where none was judged."""
+    return _counts(release, original=True) if release["launch"]["original_command"] else "-"
+
+
+def _counts(release: Release, *, original: bool) -> str:
     launch = release["launch"]
-    parts = [
-        f"{len(launch[key])} {word}"
-        for key, word in (
-            ("fatal_on_sm120", "fatal"),
-            ("unknown", "unknown"),
-            ("deprecated", "deprecated"),
-        )
-        if launch[key]
-    ]
+    parts: list[str] = []
+    for key, word in (
+        ("fatal_on_sm120", "fatal"),
+        ("unknown", "unknown"),
+        ("deprecated", "deprecated"),
+    ):
+        number = sum(_is_original(release, name) is original for name in launch[key])
+        parts += [f"{number} {word}"] if number else []
     return ", ".join(parts) or "ok"
+
+
+def _is_original(release: Release, argument: str) -> bool:
+    """Whether only the original command has an argument."""
+    return argument.partition("=")[0] in release["launch"]["original_command"]
 
 
 def text_table(cells: Sequence[Sequence[str]]) -> str:
@@ -91,8 +111,10 @@ def markdown_table(cells: Sequence[Sequence[str]]) -> str:
 
 def text_report(releases: Sequence[Release]) -> str:
     """All releases for a terminal: the table, then each one in words."""
-    # The ids are too long for columns: the patches stand below.
+    # No room for columns: the patches, and the flags that nothing launches, stand below.
     cells = [headers([]), *[row(release, []) for release in releases]]
+    wide = cells[0].index(_ORIGINAL_HEADER)
+    cells = [line[:wide] + line[wide + 1 :] for line in cells]
     parts = [text_table(cells), *["\n".join(_words(release)) for release in releases]]
     return "\n\n".join(parts) + "\n"
 
@@ -111,16 +133,27 @@ def _words(release: Release) -> Iterator[str]:
         f"{counts['missing']} lack something, {counts.get('unknown', 0)} are not certain"
     )
     findings = release["launch"]["findings"]
-    for finding in findings:
-        yield from _item(
-            f"launch: {finding['argument']} {finding['kind']}: {finding['reason']}"
-            + (f" ({finding['where']})" if finding["where"] else "")
-            + (f"; {finding['remedy']}" if finding["remedy"] else "")
-        )
-    if not findings:
+    of_original = [item for item in findings if _is_original(release, item["argument"])]
+    own = [item for item in findings if item not in of_original]
+    for finding in own:
+        yield from _item(f"launch: {_finding(finding)}")
+    if not own:
         yield "  launch: nothing to say about the product's own arguments"
+    if of_original:
+        flags = " ".join(release["launch"]["original_command"])
+        yield from _item(f"original command ({flags}): {_ORIGINAL}")
+    for finding in of_original:
+        yield from _item(f"original command: {_finding(finding)}")
     for problem in release["problems"]:
         yield from _item(f"NEEDS A PERSON: {problem}")
+
+
+def _finding(finding: Mapping[str, Any]) -> str:
+    return (
+        f"{finding['argument']} {finding['kind']}: {finding['reason']}"
+        + (f" ({finding['where']})" if finding["where"] else "")
+        + (f"; {finding['remedy']}" if finding["remedy"] else "")
+    )
 
 
 def _item(text: str) -> list[str]:
@@ -160,7 +193,7 @@ def _whole(lines: Sequence[str], patches: Sequence[str]) -> list[str]:
     """Join what was wrapped, and leave out the patches, which have a table."""
     found: list[str] = []
     for line in lines:
-        if line.startswith(("contract:", "launch:", "NEEDS A PERSON:")):
+        if line.startswith(("contract:", "launch:", "original command", "NEEDS A PERSON:")):
             found.append(line)
         elif found:
             found[-1] += f" {line}"

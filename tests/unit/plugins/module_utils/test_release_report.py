@@ -103,12 +103,15 @@ BAD: dict[Callable[[Path], Path], str] = {
 def test_bad_input_is_one_clear_line(
     make: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = main([str(make(tmp_path)), "--json"])
+    named = str(make(tmp_path))
+    status = main([named, "--json"])
     out, err = capsys.readouterr()
     assert status == 2
     assert json.loads(out) == []
     assert err.count("\n") == 1
     assert BAD[make] in err
+    assert named in err
+    assert f"{named}: {named}" not in err
 
 
 def test_a_release_of_another_shape_needs_a_person(
@@ -134,7 +137,7 @@ def test_one_bad_input_does_not_hide_the_others(
     assert main([str(package), str(tmp_path / "nothing"), "--json"]) == 2
     out, err = capsys.readouterr()
     assert [item["source"] for item in json.loads(out)] == [str(package)]
-    assert err.startswith(f"error: {tmp_path}/nothing: ")
+    assert err.startswith(f"error: {tmp_path}/nothing does not exist")
 
 
 def test_an_edited_release_is_told_by_its_record(

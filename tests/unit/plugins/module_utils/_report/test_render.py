@@ -9,6 +9,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._report.render import
     launch_word,
     markdown_report,
     markdown_table,
+    original_word,
     overview,
     text_report,
     text_table,
@@ -44,6 +45,7 @@ def release(version: str = "0.5.9", **changes: Any) -> dict[str, Any]:
             "unknown": [],
             "deprecated": ["--x"],
             "fatal_on_sm120": ["--y", "--z"],
+            "original_command": [],
             "findings": [
                 {
                     "argument": "--y",
@@ -95,9 +97,26 @@ def test_the_launch_in_a_word() -> None:
         "deprecated": [],
         "fatal_on_sm120": [],
         "findings": [],
+        "original_command": [],
     }
     assert launch_word(release(launch=clean)) == "ok"
+    assert original_word(release(launch=clean)) == "-"
     assert "nothing to say" in text_report([release(launch=clean)])
+
+
+def test_flags_that_the_product_does_not_launch_are_told_apart() -> None:
+    """A fatal flag of the original command alarms nobody whose launch does not have it."""
+    launch = {**release()["launch"], "fatal_on_sm120": ["--y"], "original_command": ["--y", "--q"]}
+    found = release(launch=launch)
+    assert (launch_word(found), original_word(found)) == ("1 deprecated", "1 fatal")
+    cells = overview([found])
+    words = dict(zip(*cells, strict=True))
+    assert (words["launch"], words["original command"]) == ("1 deprecated", "1 fatal")
+    text = " ".join(text_report([found]).split())
+    assert "launch: nothing to say about the product's own arguments" in text
+    assert "original command (--y --q): the product launches none of these by itself" in text
+    assert "original command: --y fatal: it dies (srt/a.py:1); remove it" in text
+    assert "- original command: --y fatal: it dies" in markdown_report([found])
 
 
 def test_the_table_lines_up() -> None:
