@@ -124,6 +124,7 @@ class CallbackModule(Default):  # type: ignore[misc]
         """Say what a lost connection means for the node."""
         if not self._display.verbosity:
             _reduce(result)
+            result.result.pop("exception", None)  # the same words as an error of the controller
             result.result["msg"] = f"{str(result.result.get('msg', '')).strip()}\n{_LOST}"
         super().v2_runner_on_unreachable(result)
 

@@ -113,6 +113,7 @@ def test_a_node_that_is_lost_is_told_with_what_to_do(tmp_path: Path) -> None:
     lost = play(tmp_path, [task("Ask", "command", arguments=DONE, vars=away)])
     end = lost[lost.index("UNREACHABLE!") :]
     assert "Connection refused" in end
+    assert "[ERROR]" not in lost
     assert "    Remedy: see that `ssh` reaches the node, then run the same command again" in end
     assert "{" not in end
 
