@@ -14,6 +14,7 @@ description:
   - Takes the accept length from what the engine counted for these requests alone.
   - As a task it is an action plugin, which makes many runs, prints what each one measured, and
     keeps the raw output on the controller; see O(steps).
+extends_documentation_fragment: sm120.sglang.account
 options:
   python:
     description: The release's interpreter.
@@ -23,14 +24,6 @@ options:
     description: The engine's unit.
     type: str
     required: true
-  user:
-    description: The engine's user.
-    type: str
-    required: true
-  environment:
-    description: The engine's environment.
-    type: dict
-    default: {}
   api_key:
     description: The engine's API key. It is handed over in the environment, never as an argument.
     type: str

@@ -76,13 +76,13 @@ seconds:
 """
 
 import os
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _command
 from ansible_collections.sm120.sglang.plugins.module_utils._cuda import proof
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
 
@@ -106,27 +106,8 @@ def _prove(asked: dict[str, Any], folder: str) -> tuple[dict[str, Any], list[str
     environment = _environment(asked, folder)
 
     def run(*command: str) -> proof.Ran:
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                check=False,
-                cwd=folder,
-                env=environment,
-                timeout=asked["timeout"],
-                **identity,
-            )
-        except FileNotFoundError:
-            return proof.Ran(127, "")
-        except PermissionError:
-            return proof.Ran(126, "Permission denied")
-        except subprocess.TimeoutExpired:
-            return proof.Ran(124, f"no end after {asked['timeout']} s")
-        return proof.Ran(done.returncode, done.stdout)
+        seconds = asked["timeout"]
+        return proof.Ran(*_command.run(command, seconds, cwd=folder, env=environment, **identity))
 
     source = Path(folder) / "kernel.cu"
     source.write_text(proof.KERNEL)

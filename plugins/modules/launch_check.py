@@ -12,6 +12,7 @@ description:
     that the unit is going to have. Nothing is started and nothing changes.
   - Fails with the names of all arguments that the release does not know, or with the parser's
     own words about a value.
+extends_documentation_fragment: sm120.sglang.account
 options:
   python:
     description: The release's interpreter.
@@ -22,14 +23,6 @@ options:
     type: list
     elements: str
     required: true
-  user:
-    description: Who runs the parser.
-    type: str
-    required: true
-  environment:
-    description: The engine's environment.
-    type: dict
-    default: {}
 attributes:
   check_mode:
     description: The same in check mode.

@@ -10,16 +10,7 @@ short_description: Prove a built release and make it complete
 description:
   - Compiles the bytecode (the engine's user cannot write there), imports the engine as that
     user, lists the engine's files, and gives the tree its name by one rename.
-extends_documentation_fragment: sm120.sglang.release
-options:
-  user:
-    description: The engine's user, who must be able to import it.
-    type: str
-    required: true
-  environment:
-    description: Environment for the import.
-    type: dict
-    default: {}
+extends_documentation_fragment: [sm120.sglang.release, sm120.sglang.account]
 attributes:
   check_mode:
     description: Reports whether there is something to seal.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._bundle.redact import
     clean,
     secrets_of,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._command import run
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import find_cause
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import parse_lines
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import (
@@ -63,29 +63,6 @@ class Bundle:
             kept = text[-limit:].partition("\n")[2]
             text = f"[{len(text) - len(kept)} characters left out]\n{kept}"
         self.parts[name] = clean(text, self.secrets)
-
-
-def run(command: Sequence[str], seconds: float) -> tuple[int, str]:
-    """Run a command; 127 when it is not installed, 124 when it takes too long."""
-    try:
-        done = subprocess.run(
-            list(command),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
-    except FileNotFoundError:
-        return 127, f"{command[0]}: not installed"
-    except subprocess.TimeoutExpired as error:
-        out = error.stdout or b""
-        return 124, out.decode(errors="replace") if isinstance(out, bytes) else out
-    except OSError as error:
-        return 126, str(error)
-    return done.returncode, done.stdout
 
 
 @dataclass(frozen=True)

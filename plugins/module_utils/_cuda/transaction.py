@@ -8,13 +8,13 @@ import fcntl
 import os
 import shutil
 import struct
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils._command import run as run_to_end
 from ansible_collections.sm120.sglang.plugins.module_utils._cuda import apt, files, names
 from ansible_collections.sm120.sglang.plugins.module_utils._node.cuda import parse_packages
 
@@ -87,17 +87,7 @@ def wait_unlocked(seconds: float) -> None:
 
 def run(*command: str) -> tuple[int, str]:
     """Run a command of apt or dpkg; its output is in English."""
-    done = subprocess.run(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-        check=False,
-        env={**os.environ, **_ENVIRONMENT},
-    )
-    return done.returncode, done.stdout
+    return run_to_end(command, env={**os.environ, **_ENVIRONMENT})
 
 
 def apt_get(what: str, *words: str) -> str:
