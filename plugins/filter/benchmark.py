@@ -19,6 +19,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import (
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.decode import SchemaError
 
+_UNKNOWN_START = 600.0  # seconds to plan with while no start was measured; more are waited for
+
 
 def _errors(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turn the deciders' own errors into messages of the play, without a traceback."""
@@ -69,19 +71,21 @@ def benchmark_plan(
 
     Returns:
         `blocks`, `runs` (how many are measured), `restarts`, `seconds` (expected in all),
-        `start_bound` (seconds that one start may take) and `unknown_start` (whether no start was
-        ever measured).
+        `start_seconds` (expected of one start), `start_bound` (seconds that one may take) and
+        `unknown_start` (whether no start was ever measured).
     """
     loads = [schema.Point(**one) for one in points]
     blocks = plan.blocks(names, [one.id for one in loads], int(asked["repeats"]))
     restarts = plan.restarts(blocks, names[0])
     known = float(asked["start_seconds"])
     longest = float(asked["start_timeout"])
+    usual = known or min(longest, _UNKNOWN_START)
     return {
         "blocks": [asdict(block) for block in blocks],
         "runs": sum(step.repeat != plan.WARM_UP for block in blocks for step in block.steps),
         "restarts": restarts,
-        "seconds": plan.total(blocks, loads, float(asked["rate"]), restarts * (known or longest)),
+        "seconds": plan.total(blocks, loads, float(asked["rate"]), restarts * usual),
+        "start_seconds": usual,
         "start_bound": min(longest, plan.bound(known)) if known else longest,
         "unknown_start": not known,
     }

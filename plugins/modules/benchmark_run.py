@@ -42,8 +42,8 @@ options:
     default: 600
   lease:
     description:
-      - The setting that is measured, where another one served before. The node is then told that
-        the benchmark lives on until O(timeout) is over; see M(sm120.sglang.benchmark_guard).
+      - Whether the node is going to put back what served. It is then told that the benchmark lives
+        on until O(timeout) is over; see M(sm120.sglang.benchmark_guard).
     type: bool
     default: false
   steps:
@@ -63,7 +63,7 @@ options:
   progress:
     description:
       - C(deadline) (seconds since the epoch), C(reserve) (seconds that must be left), C(rate)
-        and C(seen) for the estimate, C(total) (how many runs there are), C(label), and C(raw), the
+        and C(seen) for the estimate, C(total) (how many runs there are), and C(raw), the
         folder on the controller; for the action plugin.
     type: dict
     default: {}

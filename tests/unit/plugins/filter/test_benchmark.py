@@ -82,6 +82,8 @@ def test_the_plan_knows_how_long_a_start_may_take() -> None:
     assert plan["seconds"] == pytest.approx(200 + 7 * 21)
     unknown = FILTERS["benchmark_plan"](["off"], points, {**asked, "start_seconds": 0.0})
     assert (unknown["unknown_start"], unknown["start_bound"]) == (True, 3600)
+    # It is waited for as long as any start; to plan with that would leave no time to measure.
+    assert unknown["start_seconds"] == 600
 
 
 STEPS = [
