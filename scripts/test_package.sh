@@ -37,6 +37,7 @@ for module in "$work"/collections/ansible_collections/sm120/sglang/plugins/modul
   modules+=("sm120.sglang.$(basename "$module" .py)")
 done
 ansible-doc -t module "${modules[@]}" >/dev/null
+ansible-doc -t callback sm120.sglang.operator >/dev/null
 ansible-playbook -i localhost, --syntax-check sm120.sglang.deploy >/dev/null
 # The first play runs for real: an inventory without nodes is refused, with the reason.
 if output=$(ansible-playbook -i localhost, sm120.sglang.deploy 2>&1); then

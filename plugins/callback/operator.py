@@ -58,7 +58,8 @@ def as_text(message: Any, width: int) -> str | None:
 
     Args:
         message: A text, or a list of texts.
-        width: Columns to stay in; words are not cut, so that paths and commands can be copied.
+        width: Columns to stay in; words are not cut, so that paths and commands can be copied, and
+            neither is a line with columns of its own.
 
     Returns:
         The lines, or None for anything else, and for texts that hold nothing.
@@ -72,6 +73,9 @@ def as_text(message: Any, width: int) -> str | None:
         for number, line in enumerate(entry.strip().splitlines()):
             inner = line[: len(line) - len(line.lstrip())]
             lead = _INDENT + (mark if number == 0 else " " * len(mark)) + inner
+            if "  " in line.strip():  # a table's row
+                lines.append(lead + line.strip())
+                continue
             lines += textwrap.wrap(
                 line.strip(),
                 width,

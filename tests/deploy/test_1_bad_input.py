@@ -127,6 +127,7 @@ def test_a_wheel_with_another_digest(bare: Node, tmp_path: Path) -> None:
     assert outcome.code != 0
     assert outcome.says("einops"), outcome.output
     assert outcome.says(zeros), outcome.output
+    assert outcome.failure.count("Serving now on lab-1: nothing; nothing was deployed") == 1
     assert bare.product() == ""
 
 
@@ -136,6 +137,7 @@ def test_a_wheel_that_no_index_has(bare: Node, tmp_path: Path) -> None:
     outcome = bare.deploy(extra=extra)
     assert outcome.code != 0
     assert outcome.says("einops==99.0"), outcome.output
+    assert outcome.failure.count("Serving now on lab-1: nothing; nothing was deployed") == 1
     assert bare.product() == ""
 
 
@@ -150,6 +152,7 @@ def test_a_damaged_model_on_the_controller(bare: Node, tmp_path: Path) -> None:
     outcome = bare.deploy("--skip-tags", "engine_release", extra={"model_store_target": model})
     assert outcome.code != 0
     assert outcome.says("model.safetensors: arrived with sha256"), outcome.output
+    assert outcome.failure.count("Serving now on lab-1: nothing; nothing was deployed") == 1
     left = bare.run("find /var/lib/sglang/models -name '*.safetensors' -o -name '*.partial'")
     assert left == ""
 

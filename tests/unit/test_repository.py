@@ -239,13 +239,13 @@ def test_every_plugin_documents_every_option(kind: str) -> None:
             assert option["description"], f"{path}: {name}"
 
 
-def test_ansible_doc_renders_every_module_and_lookup() -> None:
+def test_ansible_doc_renders_every_module_lookup_and_callback() -> None:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
         "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
         "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / "collections"),
     }
-    for kind, folder in (("module", "modules"), ("lookup", "lookup")):
+    for kind, folder in (("module", "modules"), ("lookup", "lookup"), ("callback", "callback")):
         names = [
             f"sm120.sglang.{path.stem}"
             for path in (REPOSITORY / f"plugins/{folder}").glob("[a-z]*")
