@@ -73,7 +73,7 @@ def as_text(message: Any, width: int) -> str | None:
         for number, line in enumerate(entry.strip().splitlines()):
             inner = line[: len(line) - len(line.lstrip())]
             lead = _INDENT + (mark if number == 0 else " " * len(mark)) + inner
-            if "  " in line.strip():  # a table's row
+            if line.strip().count("  ") > 1:  # a table's row
                 lines.append(lead + line.strip())
                 continue
             lines += textwrap.wrap(
@@ -128,7 +128,6 @@ class CallbackModule(Default):  # type: ignore[misc]
         """Say what a lost connection means for the node."""
         if not self._display.verbosity:
             _reduce(result)
-            result.result.pop("exception", None)  # the same words as an error of the controller
             result.result["msg"] = f"{str(result.result.get('msg', '')).strip()}\n{_LOST}"
         super().v2_runner_on_unreachable(result)
 

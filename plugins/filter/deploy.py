@@ -30,7 +30,7 @@ def _errors(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except (_launch.LaunchError, _stack.StackError, PatchError) as error:
-            raise AnsibleFilterError(str(error)) from error
+            raise AnsibleFilterError(str(error)) from None  # its own message is whole
 
     return wrapped
 

@@ -49,7 +49,7 @@ def allreduce_decision(
             _allreduce.node_of(node.get("host", {})),
         )
     except _launch.LaunchError as error:
-        raise AnsibleFilterError(str(error)) from error
+        raise AnsibleFilterError(str(error)) from None  # its own message is whole
     return asdict(decision)
 
 
@@ -82,7 +82,7 @@ def rule_findings(
     try:
         return [finding.as_dict() for finding in judge(parse_rules(raw_rules), seen)]
     except PatchError as error:
-        raise AnsibleFilterError(str(error)) from error
+        raise AnsibleFilterError(str(error)) from None  # its own message is whole
 
 
 def launch_lines(

@@ -24,7 +24,7 @@ def _errors(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except _launch.LaunchError as error:
-            raise AnsibleFilterError(str(error)) from error
+            raise AnsibleFilterError(str(error)) from None  # its own message is whole
         except (KeyError, TypeError, ValueError) as error:
             raise AnsibleFilterError(
                 f"{function.__name__}: a config.json or an argument has an unexpected value: "

@@ -158,5 +158,7 @@ class LookupModule(LookupBase):
             found = without_misleading_remedies(found, ruled)
             found += unread_variables(tree, self.get_option("environment"))
         except (PatchError, _stack.StackError, OSError) as error:
-            raise AnsibleLookupError(f"SGLang {release}: {error}") from error
+            raise AnsibleLookupError(
+                f"SGLang {release}: {error}"
+            ) from None  # its own message is whole
         return [{"wheel": str(wheel), "findings": [finding.as_dict() for finding in found]}]

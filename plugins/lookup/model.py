@@ -153,4 +153,4 @@ class LookupModule(LookupBase):
         try:
             return [load(dict(terms[0]), str(self.get_option("root")))]
         except _verified.VerifyError as error:
-            raise AnsibleLookupError(str(error)) from error
+            raise AnsibleLookupError(str(error)) from None  # its own message is whole

@@ -90,6 +90,6 @@ class LookupModule(LookupBase):
             tree = open_tree(str(terms[0]))
             plan = plan_present(tree, wanted, catalogue, Manifest(), self.get_option("policy"))
         except PatchError as error:
-            raise AnsibleLookupError(f"{terms[0]}: {error}") from error
+            raise AnsibleLookupError(f"{terms[0]}: {error}") from None  # its own message is whole
         names = ("id", "state", "reason", "changed")
         return [[{name: getattr(one, name) for name in names} for one in plan.outcomes]]

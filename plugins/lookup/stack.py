@@ -114,4 +114,4 @@ class LookupModule(LookupBase):
         try:
             return [load(str(terms[0]), folders)]
         except (_stack.StackError, yaml.YAMLError) as error:
-            raise AnsibleLookupError(str(error)) from error
+            raise AnsibleLookupError(str(error)) from None  # its own message is whole
