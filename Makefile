@@ -147,12 +147,21 @@ test-upgrade: test-lab-state ## The upgrade path with requests running all the t
 	  $(PY) -m lab.stack_wheels $$stack $(LAB_STATE)/wheels; done
 	$(TEST_ENV) pytest -q -x -s tests/upgrade -m upgrade
 
+# What the table of docs/faults.md says, shown on the real engine; the slowest are listed at the end.
+.PHONY: test-faults
+test-faults: test-lab-state ## Break a serving node in every way that docs/faults.md lists (FAULT=... for some)
+	$(TEST_ENV) pytest -q tests/faults -m faults --durations=15 $(if $(FAULT),-k "$(FAULT)")
+
+.PHONY: test-faults-core
+test-faults-core: test-lab-state ## The few faults that `make test` runs too
+	$(TEST_ENV) pytest -q -x tests/faults -m faults_core
+
 .PHONY: test-molecule
 test-molecule: test-lab-state test-packages ## Molecule scenarios on lab nodes (SCENARIO=NAME for one)
 	$(TEST_ENV) molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all)
 
 .PHONY: test
-test: lint test-unit test-report test-other-core test-releases test-package test-molecule test-kernels test-lab test-deploy ## Every check
+test: lint test-unit test-report test-other-core test-releases test-package test-molecule test-kernels test-lab test-deploy test-faults-core ## Every check
 	@echo "make test: all checks passed"
 
 .PHONY: clean

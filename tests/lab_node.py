@@ -21,6 +21,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 STATE = Path(os.environ.get("LAB_STATE", REPOSITORY / ".lab"))
 PLAY_SECONDS = 900
 SCREEN_LINES, SCREEN_COLUMNS = 40, 120
+WAIT_SECONDS = 600
+# A shell that waits until the condition in its argument holds.
+WAIT = f"timeout {WAIT_SECONDS} sh -c 'until eval \"$1\" >/dev/null 2>&1; do sleep 0.1; done' wait"
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,18 @@ class Node:
 
         return self._play(when, kill, extra, playbook).output
 
-    def deploy_and(
-        self, when: Callable[[str], bool], act: Callable[[], object], extra: dict[str, Any]
-    ) -> Outcome:
-        """Do something to the node at the first output line that is wanted; play on to the end."""
-        return self._play(when, lambda _process: act(), extra)
+    def _begin(
+        self, extra: dict[str, Any] | None, playbook: str = "deploy.yml"
+    ) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(extra=extra, playbook=playbook),
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
 
     def _play(
         self,
@@ -125,15 +135,7 @@ class Node:
         playbook: str = "deploy.yml",
     ) -> Outcome:
         started = time.monotonic()
-        process = subprocess.Popen(
-            self.command(extra=extra, playbook=playbook),
-            cwd=REPOSITORY,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
+        process = self._begin(extra, playbook)
         assert process.stdout is not None
         seen: list[str] = []
         acted = False
@@ -185,7 +187,7 @@ def lab(*words: str, given: str = "") -> str:
         input=given,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=WAIT_SECONDS + 60,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -68,12 +68,14 @@ def test_an_inventory_without_nodes(bare: Node) -> None:
     assert outcome.says("has no host in the group 'engines'"), outcome.output
 
 
+@pytest.mark.fault("node-unreachable")
 def test_a_node_that_does_not_answer(bare: Node) -> None:
     outcome = bare.deploy(extra={"ansible_port": 1})
     assert outcome.code == 4
     assert outcome.says("Connection refused"), outcome.output
 
 
+@pytest.mark.fault("host-key-changed")
 def test_a_changed_host_key(bare: Node, tmp_path: Path) -> None:
     known = (STATE / "ssh" / "known_hosts").read_text()
     # Another valid key of the same kind: the one that this lab uses to log in.
@@ -87,6 +89,7 @@ def test_a_changed_host_key(bare: Node, tmp_path: Path) -> None:
     assert outcome.says("REMOTE HOST IDENTIFICATION HAS CHANGED"), outcome.output
 
 
+@pytest.mark.fault("port-taken")
 def test_a_port_that_somebody_else_has(bare: Node) -> None:
     host = re.search(r"127\.120\.\d+\.\d+", (STATE / "ssh" / "known_hosts").read_text())
     assert host
@@ -118,6 +121,7 @@ def own_stack(folder: Path, old: str, new: str) -> dict[str, Any]:
     return {"engine_release_stack": "own", "engine_release_stack_folders": [str(folder)]}
 
 
+@pytest.mark.fault("wheel-other-digest")
 def test_a_wheel_with_another_digest(bare: Node, tmp_path: Path) -> None:
     zeros = "0" * 64
     pin = r"(?m)^(einops==\S+)(?: \\\n    --hash=\S+)+"
@@ -131,6 +135,7 @@ def test_a_wheel_with_another_digest(bare: Node, tmp_path: Path) -> None:
     assert bare.product() == ""
 
 
+@pytest.mark.fault("wheel-missing")
 def test_a_wheel_that_no_index_has(bare: Node, tmp_path: Path) -> None:
     extra = own_stack(tmp_path, r"einops==[0-9.]+", "einops==99.0")
     extra["engine_release_wheelhouse"] = str(tmp_path / "house")
@@ -141,6 +146,7 @@ def test_a_wheel_that_no_index_has(bare: Node, tmp_path: Path) -> None:
     assert bare.product() == ""
 
 
+@pytest.mark.fault("model-damaged-controller")
 def test_a_damaged_model_on_the_controller(bare: Node, tmp_path: Path) -> None:
     source = tmp_path / "target"
     shutil.copytree(STATE / "models" / "target", source)

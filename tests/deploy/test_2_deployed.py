@@ -48,6 +48,7 @@ def test_an_unknown_launch_argument_is_named_and_nothing_changes(deployed: Node)
     assert deployed.product() == product
 
 
+@pytest.mark.fault("value-accepted-by-hand")
 def test_a_value_that_was_accepted_by_hand_meets_the_installed_parser(deployed: Node) -> None:
     before = deployed.engine()
     extra = {
@@ -76,6 +77,7 @@ def test_without_consent_a_serving_engine_is_not_restarted(deployed: Node) -> No
     assert foreseen.says("+ --max-total-tokens 2048")
 
 
+@pytest.mark.fault("file-edited-by-hand")
 def test_a_file_edited_by_hand_is_found_and_mended(deployed: Node) -> None:
     model = "/opt/sglang/current/venv/lib/python3*/site-packages/sglang/srt/models/kimi_k25.py"
     good = deployed.run(f"sha256sum < $(echo {model})")

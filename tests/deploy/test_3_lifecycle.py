@@ -19,6 +19,7 @@ pytestmark = pytest.mark.lab
 SECOND: dict[str, Any] = {"source_patches_policy": "needed_only"}
 
 
+@pytest.mark.fault("controller-killed-between-tasks")
 @pytest.mark.parametrize(
     "moment",
     [
@@ -93,6 +94,7 @@ def test_a_rollback_by_hand_restores_the_release_before(deployed: Node) -> None:
     assert foreseen.says("this launch was rolled back by hand on"), foreseen.output
 
 
+@pytest.mark.fault("draft-never-hits")
 def test_a_launch_that_fails_its_gate_is_rolled_back_by_itself(deployed: Node) -> None:
     serving, release = deployed.link("serving"), deployed.link("current")
     outcome = deployed.deploy(extra={**SECOND, "lab_draft": "draft-miss"})
@@ -123,6 +125,7 @@ def test_a_launch_that_fails_its_gate_is_rolled_back_by_itself(deployed: Node) -
     assert deployed.engine() == before
 
 
+@pytest.mark.fault("nothing-to-go-back-to")
 def test_without_the_override_variable_the_engine_refuses(deployed: Node) -> None:
     """The engine's own word that the variable is needed: draft 1024, target 2048.
 

@@ -71,6 +71,16 @@ SIGNATURES = (
         says=CLASS,
     ),
     Signature(
+        "killed-from-outside",
+        # Said by `find_cause` itself, where no other word explains it.
+        r"was killed from outside \(signal 9\)",
+        "ask who did it: `journalctl -k | grep -i kill` (memory ran out: free some, or raise the "
+        "unit's MemoryMax), an agent on the node, or a person; then deploy again",
+        cause="no process sends itself signal 9",
+        source="signal(7)",
+        says=CLASS,
+    ),
+    Signature(
         "bus-error",
         r"\bBus error\b|SIGBUS|unable to (?:allocate|mmap) shared memory|unable to open shared "
         r"memory object",

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node's disks and units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.faults.conftest import THIRD, Broken, ends_well, mended, settled, untouched
+
+pytestmark = pytest.mark.faults
+
+NO_SPACE = "No space left on device"
+
+
+@contextmanager
+def full_disk(node: Broken, place: str, mib: int) -> Iterator[None]:
+    """Let a folder have this much space left, on a small file system above it."""
+    small = "/run/small"
+    node.run(
+        f"mkdir {small}; mount -t tmpfs -o mode=0755,size={mib}M tmpfs {small}; cd {small}; "
+        "mkdir upper work; "
+        f"chmod --reference={place} upper; chown --reference={place} upper; "
+        f"mount -t overlay -o lowerdir={place},upperdir={small}/upper,workdir={small}/work "
+        f"small {place}; [ {mib} -gt 1 ] || cat /dev/zero > {small}/filler 2>/dev/null || true"
+    )
+    try:
+        yield
+    finally:
+        node.run(f"cd /; umount -l {place}; umount -l {small}; rmdir {small}")
+
+
+@pytest.mark.fault("disk-full-building")
+def test_the_disk_fills_during_a_build(node: Broken) -> None:
+    engine = node.engine()
+    with full_disk(node, "/opt/sglang/releases", 64):
+        outcome = node.deploy(extra={**THIRD, "preflight_release_gib": 0})
+        left = node.run("ls -A /opt/sglang/releases | grep '^[.]' || true")
+    ends_well(outcome, cause=NO_SPACE, remedy="Remedy: free space")
+    assert left == "", "what cannot be used must not keep the disk full"
+    untouched(node, engine)
+
+
+@pytest.mark.faults_core
+@pytest.mark.fault("disk-full-switching")
+def test_the_disk_is_full_at_the_switch(node: Broken) -> None:
+    engine = node.engine()
+    with full_disk(node, "/etc/sglang", 1):
+        outcome = node.deploy(extra=node.other())
+    ends_well(outcome, cause=NO_SPACE, remedy="Remedy: free space")
+    assert outcome.says("the engine was not touched"), outcome.output
+    untouched(node, engine)
+    settled(node)
+
+
+@pytest.mark.faults_core
+@pytest.mark.fault("unit-masked")
+def test_the_unit_is_masked_while_serving(node: Broken) -> None:
+    engine = node.engine()
+    unit = "/etc/systemd/system/sglang.service"
+    node.run(f"cp -a {unit} /run/unit; ln -sf /dev/null {unit}; systemctl daemon-reload")
+    ends_well(node.deploy(), cause="unit sglang.service is masked", remedy="systemctl unmask")
+    untouched(node, engine)
+    # The operator does as told: that takes the link away, and the unit with it.
+    node.run("systemctl unmask sglang 2>/dev/null; rm /run/unit")
+    mended(node)
