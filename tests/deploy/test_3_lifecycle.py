@@ -6,11 +6,14 @@ Another patch policy is another release of the same SGLang: nothing is downloade
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.lab_node import Node, Outcome
+from tests.upgrade import records
+from tests.upgrade.load import clients
 
 from .test_2_deployed import VARIABLE, serves
 
@@ -78,14 +81,19 @@ def test_an_old_release_goes_and_check_mode_says_so_exactly(deployed: Node) -> N
     assert deployed.engine() == before
 
 
-def test_a_rollback_by_hand_restores_the_release_before(deployed: Node) -> None:
+def test_a_rollback_by_hand_restores_the_release_before(deployed: Node, tmp_path: Path) -> None:
+    """Requests go on all the while: each is answered, or refused at once while nothing serves."""
     first, second = deployed.link("before"), deployed.link("serving")
     releases = deployed.link("current"), deployed.link("previous")
     unknown = deployed.deploy(playbook="playbooks/rollback.yml", extra={"rollback_release": "r0"})
     assert unknown.code != 0
     assert unknown.says("there is no launch of r0 to go back to; available:"), unknown.output
-    outcome = deployed.deploy(playbook="playbooks/rollback.yml")
+    with clients(tmp_path / "requests.jsonl", count=2) as load:
+        outcome = deployed.deploy(playbook="playbooks/rollback.yml")
     assert outcome.code == 0, outcome.output
+    assert (records.broken(load.records()), load.open()) == ([], [])
+    ended = {record.outcome for record in load.records()}
+    assert ended == {records.Outcome.ANSWERED, records.Outcome.REFUSED}
     assert outcome.says(f"release {releases[1]} (launch {first}) serves and was gated")
     assert outcome.says("the engine RESTARTS, about")
     assert (deployed.link("serving"), deployed.link("before")) == (first, second)
