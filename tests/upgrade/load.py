@@ -32,7 +32,7 @@ _PORT = 30000
 _CONNECT_SECONDS = 5.0
 _HEALTH_SECONDS = 30.0
 _HEALTH_PAUSE = 0.25
-_PAUSE = 0.5
+_PAUSE = 2.0
 
 
 @dataclass(frozen=True)
