@@ -18,6 +18,7 @@ _PATCH = re.compile(
     r"patch (?P<id>\w+): (?P<decided>\w+(?: \(edited\))?: .*?)(?:[.] Its limit: .*)?$"
 )
 PLAN_TASK = "Show the plan"
+REMOVED_TASK = "Say what was removed"
 PATCHES_TASK = "Show what was decided for each patch"
 
 
@@ -87,6 +88,11 @@ def plan(output: str) -> Plan:
 def patches(output: str) -> dict[str, str]:
     """What a play decided for each patch; empty where it built no release."""
     return dict(_shown(output, PATCHES_TASK) or {})
+
+
+def removed(output: str) -> list[str]:
+    """The folders, wheels and records that a play removed with old releases, or would."""
+    return list(_shown(output, REMOVED_TASK) or [])
 
 
 def _shown(output: str, task: str) -> Any:

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.upgrade.plan import Plan, changed, patches, plan, tasks
+from tests.upgrade.plan import Plan, changed, patches, plan, removed, tasks
 
 RECORDED = Path(__file__).parents[2] / "recordings/plays/upgrade-check.txt"
 
 
 def test_a_recorded_plan() -> None:
     found = plan(RECORDED.read_text())
-    assert found.built == ["lab-0.5.10.post1-1a0a3e50bd8d"]
+    assert found.built == ["lab-0.5.12.post1-51a1e64cf2ee"]
     assert found.pruned == []
     assert found.restarts
-    assert found.downtime == 131.0
+    assert found.downtime == 159.0
+    assert found.patches["kimi_k25_eagle3_delegation"].startswith("upstream: ")
+    assert found.patches["sm120_allreduce_sizes"].endswith("reads it without a fallback")
     # YAML folds long lines; the plan has them whole.
     assert found.lines[-1].endswith("the communicator is disabled before this table is read")
 
@@ -62,6 +64,13 @@ def test_patches_are_foretold_and_decided() -> None:
     rest = "            y.py:83 reads it'\n        b: 'upstream: C has all. It is fine'\n\n"
     assert patches(task + said + rest) == foretold
     assert patches(task + "skipping: [lab-1]\n") == {}
+
+
+def test_what_goes_with_an_old_release() -> None:
+    task = "TASK [sm120.sglang.health_gate : Say what was removed] ****\n"
+    said = "ok: [lab-1] => \n    msg:\n    - /opt/sglang/releases/a\n    - launch 0123\n\n"
+    assert removed(task + said) == ["/opt/sglang/releases/a", "launch 0123"]
+    assert removed(RECORDED.read_text()) == []
 
 
 def test_an_output_without_a_plan() -> None:
