@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +114,38 @@ class Node:
             os.killpg(process.pid, signal.SIGKILL)
 
         return self._play(when, kill, extra, playbook).output
+
+    def deploy_during(
+        self,
+        moments: Sequence[str],
+        act: Callable[[subprocess.Popen[str]], object],
+        extra: dict[str, Any] | None = None,
+    ) -> Outcome:
+        """Do something in the middle of a task: as soon as a condition holds on the node.
+
+        Args:
+            moments: Shell conditions, each asked ten times a second until it holds, one after the
+                other.
+            act: Done at each; gets the play's process.
+            extra: Variables of the play.
+        """
+        started = time.monotonic()
+        process = self._begin(extra)
+        output: list[str] = []
+        reader = threading.Thread(target=lambda: output.extend(process.stdout or ()), daemon=True)
+        reader.start()
+        try:
+            for moment in moments:
+                self.run(f"{WAIT} {shlex.quote(moment)}")
+                assert process.poll() is None, f"the play ended first:\n{''.join(output)}"
+                act(process)
+            process.wait(PLAY_SECONDS)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            reader.join(10)
+        return Outcome(process.returncode, "".join(output), time.monotonic() - started)
 
     def _begin(
         self, extra: dict[str, Any] | None, playbook: str = "deploy.yml"

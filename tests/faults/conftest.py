@@ -6,13 +6,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.lab_node import STATE, WAIT, Node, Outcome, fresh_node
+from tests.lab_node import PLAY_SECONDS, REPOSITORY, STATE, WAIT, Node, Outcome, fresh_node
 
 # The gate's short form: what a fault shows does not depend on the further questions.
 BASE: dict[str, Any] = {
@@ -72,6 +73,21 @@ class Broken(Node):
         """The process of a part of the engine, such as `scheduler`, waited for."""
         self.wait(f"pgrep -f ^sglang::{name}")
         return int(self.run(f"pgrep -of '^sglang::{name}'"))
+
+    def deploy_twice(self, *extras: dict[str, Any]) -> list[Outcome]:
+        """Deploy from several controllers at once; returns how each ended."""
+        plays = [
+            subprocess.Popen(
+                self.command(extra=extra),
+                cwd=REPOSITORY,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for extra in extras
+        ]
+        outputs = [play.communicate(timeout=PLAY_SECONDS)[0] for play in plays]
+        return [Outcome(p.returncode, o, 0.0) for p, o in zip(plays, outputs, strict=True)]
 
     def possessions(self) -> set[str]:
         """What no fault may cost: complete releases, launch records, every file of the models."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's disks and units."""
+"""The node's disks, journal and units."""
 
 from __future__ import annotations
 
@@ -66,3 +66,18 @@ def test_the_unit_is_masked_while_serving(node: Broken) -> None:
     # The operator does as told: that takes the link away, and the unit with it.
     node.run("systemctl unmask sglang 2>/dev/null; rm /run/unit")
     mended(node)
+
+
+@pytest.mark.fault("journal-unavailable")
+def test_the_journal_is_not_there(node: Broken) -> None:
+    """An upgrade without it: nothing to follow, and nothing hangs for want of it."""
+    units = "systemd-journald.socket systemd-journald-dev-log.socket systemd-journald-audit.socket"
+    node.run(
+        f"systemctl stop {units} systemd-journald 2>/dev/null; systemctl mask --runtime {units}"
+    )
+    try:
+        untouched(node, node.engine())
+        node.wanted = node.other()
+        mended(node)
+    finally:
+        node.run(f"systemctl unmask --runtime {units}; systemctl start {units} systemd-journald")
