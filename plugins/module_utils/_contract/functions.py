@@ -45,6 +45,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._contract.values impo
     row,
     table,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import SourceError
 
 # Calls inside calls: beyond this depth they are put off, which keeps Python's own stack short.
 _DEEPEST = 8
@@ -200,9 +201,7 @@ class Functions(Expressions):
         """Walk through the statements of a body that may come to something else than before."""
         known, job.steps = job.steps, []
         state = start
-        parts: Sequence[ast.stmt | ast.expr]
-        parts = [node.body] if isinstance(node, ast.Lambda) else node.body
-        for index, part in enumerate(parts):
+        for index, part in enumerate(self._parts_of(job, node, start, frame)):
             if state.ended:
                 break
             step = known[index] if index < len(known) else None
@@ -216,6 +215,20 @@ class Functions(Expressions):
             job.steps.append(step)
             state = step.after
         return state
+
+    def _parts_of(
+        self, job: Job, node: FunctionNode, start: State, frame: Frame
+    ) -> Sequence[ast.stmt | ast.expr]:
+        """What a body consists of; nothing, and a doubt, where it is not Python here."""
+        if isinstance(node, ast.Lambda):
+            return [node.body]
+        try:
+            return list(node.body)
+        except SourceError as error:
+            step = self.current = Step(job, start, start, returns=set(ANY))
+            self.doubt(frame, node, error.cause)
+            job.steps.append(step)
+            return []
 
     def _matters(self, function: Func, values: Sequence[Value]) -> bool:
         """Whether the text of a function says that the model may come up in it."""

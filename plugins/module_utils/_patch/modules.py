@@ -16,6 +16,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._patch.scopes import 
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.source import Source, parse
 
 _MAX_HOPS = 20
+# The engine's large files, of which few functions are looked at.
+_OUTLINED = ("srt/managers/", "srt/model_executor/", "srt/speculative/")
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Modules:
         """
         if path not in self._cache:
             data = self.data(path)
-            self._cache[path] = None if data is None else parse(path, data)
+            outlined = path.startswith(_OUTLINED)
+            self._cache[path] = None if data is None else parse(path, data, outlined=outlined)
         return self._cache[path]
 
     def module(self, name: str) -> Source | None:

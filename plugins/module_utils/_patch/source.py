@@ -14,6 +14,7 @@ import warnings
 from dataclasses import dataclass
 
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import SourceError
+from ansible_collections.sm120.sglang.plugins.module_utils._patch.outline import outline
 
 # The largest source of SGLang 0.5.23 has 282 156 bytes (managers/scheduler.py). A syntax tree
 # takes some hundred times the size of its text, so this also bounds the memory of a run.
@@ -213,29 +214,45 @@ def _declared(data: bytes) -> str:
     return "utf-8" if name == "utf-8-sig" else name
 
 
-def parse(path: str, data: bytes) -> Source:
+def parse(path: str, data: bytes, *, outlined: bool = False) -> Source:
     """Parse a source file.
+
+    Args:
+        path: path inside the release.
+        data: its bytes.
+        outlined: leave the bodies of functions until they are looked at, where that can be done;
+            what is wrong in one is raised there.
 
     Raises:
         SourceError: it cannot be decoded, or is not Python for the interpreter that runs this.
     """
     text, encoding, _ = decode(path, data)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text, filename=path)
-    except SyntaxError as error:
-        raise SourceError(
+
+    def not_valid(error: Exception) -> SourceError:
+        return _not_valid(path, error)
+
+    tree = outline(path, data, not_valid) if outlined and encoding == "utf-8" else None
+    if tree is None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text, filename=path)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise not_valid(error) from error
+    return Source(path, data, encoding, tree)
+
+
+def _not_valid(path: str, error: Exception) -> SourceError:
+    if isinstance(error, SyntaxError):
+        return SourceError(
             f"{path}:{error.lineno or 1}: not valid for Python "
             f"{sys.version_info.major}.{sys.version_info.minor}: {error.msg}",
             "reinstall the release, or run this with the Python that the release asks for",
-        ) from error
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise SourceError(
-            f"{path}: cannot be parsed: {error or type(error).__name__}",
-            "reinstall the release: no SGLang source has this shape",
-        ) from error
-    return Source(path, data, encoding, tree)
+        )
+    return SourceError(
+        f"{path}: cannot be parsed: {error or type(error).__name__}",
+        "reinstall the release: no SGLang source has this shape",
+    )
 
 
 def check_compiles(path: str, data: bytes) -> None:

@@ -246,3 +246,24 @@ def test_what_the_release_cannot_tell_is_a_doubt() -> None:
     assert any("a name that is computed" in doubt for doubt in computed.doubts)
     handed = demands({WORKER: worker(f"server_args.hook({MODEL})")})
     assert any("hands the target model to 'server_args.hook'" in doubt for doubt in handed.doubts)
+
+
+@pytest.mark.parametrize("filler", ["", "    # what makes the file a large one\n" * 400])
+def test_a_function_that_is_not_python_here(filler: str) -> None:
+    """In a large file it alone is a doubt; a small one cannot be read as a whole."""
+    from tests.unit.plugins.module_utils._contract.small_release import demands
+
+    body = "\n".join(f"x{number} = {number}" for number in range(60))
+    broken = (
+        f"def other(runner):\n{filler}"
+        + body.replace("x", "    x")
+        + "\n    return runner.model ]\n"
+    )
+    calls = f"{MODEL}.invented()\nother(self.target_worker.model_runner)"
+    found = demands({WORKER: worker(calls, f"{broken}\n\nEND = 1")})
+    asked = {item.member for item in found.sites}
+    if filler:
+        assert "invented" in asked
+        assert any("not valid for Python" in doubt for doubt in found.doubts)
+    else:
+        assert "invented" not in asked
