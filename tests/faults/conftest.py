@@ -34,6 +34,7 @@ LAB_ARGUMENTS = {
     "sleep-on-idle": True,
 }
 # Another release of the same SGLang, and another launch of the same release.
+SECOND: dict[str, Any] = {"source_patches_policy": "needed_only"}
 THIRD: dict[str, Any] = {"source_patches_ids": ["kimi_k25_eagle3_delegation"]}
 LAUNCH: dict[str, Any] = {"engine_arguments": {**LAB_ARGUMENTS, "max-total-tokens": 3072}}
 

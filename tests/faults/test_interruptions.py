@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from tests.faults.conftest import Broken, mended, settled
+from tests.faults.conftest import SECOND, Broken, mended, settled
 
 pytestmark = pytest.mark.faults
 
@@ -39,3 +39,17 @@ def test_two_controllers_with_the_same_launch(node: Broken) -> None:
     assert [one.code for one in both] == [0, 0], both
     assert node.run("systemctl show sglang -p NRestarts --value") == "0"
     settled(node)
+
+
+@pytest.mark.fault("two-controllers-different-launches")
+def test_two_controllers_with_different_launches(node: Broken) -> None:
+    """One of them ends last; the other says who was there, and undoes nothing."""
+    both = node.deploy_twice({}, SECOND)
+    codes = [one.code for one in both]
+    assert sorted(code != 0 for code in codes) == [False, True], both
+    winner, loser = (both[0], both[1]) if codes[0] == 0 else (both[1], both[0])
+    node.wanted = {} if winner is both[0] else SECOND
+    assert loser.says("somebody else has deployed meanwhile"), loser.output
+    settled(node)
+    node.wanted = {}
+    mended(node)

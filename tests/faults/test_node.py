@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's disks, journal and units."""
+"""The node's disks, journal, clock and units."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.faults.conftest import THIRD, Broken, ends_well, mended, settled, unt
 pytestmark = pytest.mark.faults
 
 NO_SPACE = "No space left on device"
+PAST = "/srv/past"
 
 
 @contextmanager
@@ -81,3 +82,33 @@ def test_the_journal_is_not_there(node: Broken) -> None:
         mended(node)
     finally:
         node.run(f"systemctl unmask --runtime {units}; systemctl start {units} systemd-journald")
+
+
+@pytest.mark.fault("clock-jump")
+def test_the_clock_jumps(node: Broken) -> None:
+    """The node's clock is this machine's: it is moved for the programs of the product alone."""
+    engine = node.engine()
+    node.run(
+        f"mkdir {PAST}; cd {PAST}; printf '%s\\n' 'import time' 'real = time.time' "
+        "'time.time = lambda: real() - 5 * 365 * 86400' > sitecustomize.py; "
+        f"printf '#!/bin/sh\\nPYTHONPATH={PAST} exec /usr/bin/python3 \"$@\"\\n' > python; "
+        "chmod +x python"
+    )
+    try:
+        past = {**node.wanted, "ansible_python_interpreter": f"{PAST}/python"}
+        assert node.run(f"{PAST}/python -c 'import time; print(int(time.time()))'") < node.run(
+            "date +%s"
+        )
+        outcome = node.deploy(extra=past)
+        assert (outcome.code, outcome.changed) == (0, 0), outcome.output
+        node.wanted = node.other()
+        outcome = node.deploy(extra={**node.wanted, "ansible_python_interpreter": f"{PAST}/python"})
+        assert outcome.code == 0, outcome.output
+    finally:
+        node.run(f"rm -r {PAST}")
+    assert node.engine() != engine
+    settled(node)
+    back = node.play("rollback")
+    assert back.code == 0, back.output
+    node.wanted = node.other()
+    settled(node)

@@ -30,7 +30,7 @@ def test_every_fault_of_the_page_is_shown_by_a_test_and_every_shown_one_is_on_th
     assert sorted(row["id"] for row in rows if row["core"]) == sorted(
         [*core, *shown("tests/deploy")]
     )
-    assert len(rows) > 20
+    assert len(rows) >= 25
     assert len(re.findall(r"^\| [a-z-]+", PAGE, re.MULTILINE)) == len(rows) + PAGE.count(
         "\n| fault"
     )
