@@ -25,6 +25,7 @@ author:
 """
 
 import re
+import re
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _WIDEST = 116
 _INDENT = " " * 4
+# Between two columns of a table.
+_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 # Results of these are their message; another module's may hold more (a command's output).
 _TELLS_ALL = ("sm120.sglang.", "ansible.builtin.assert", "ansible.builtin.fail")
 # How ansible-core leads to what a filter or lookup of ours said.
@@ -73,7 +76,7 @@ def as_text(message: Any, width: int) -> str | None:
         for number, line in enumerate(entry.strip().splitlines()):
             inner = line[: len(line) - len(line.lstrip())]
             lead = _INDENT + (mark if number == 0 else " " * len(mark)) + inner
-            if line.strip().count("  ") > 1:  # a table's row
+            if len(_GAP.findall(line)) > 1:  # a table's row
                 lines.append(lead + line.strip())
                 continue
             lines += textwrap.wrap(

@@ -202,7 +202,7 @@ def pip_error(stderr: str) -> str:
     told: list[str] = []
     for line in stderr.splitlines():
         if line.startswith("ERROR") or (told and line.startswith(" ")):
-            told.append(line.strip())
+            told.append(" ".join(line.split()))
         elif told and line.strip():
             break
     return " ".join(told)[:1500] or stderr[-600:].strip()

@@ -155,6 +155,13 @@ def test_text_keeps_its_words_and_stays_within_the_width(message: Any, width: in
         assert len(line) <= width or len(line.split()) <= 2 or line.count("  ") > 1, line
 
 
+def test_one_wide_gap_is_no_table() -> None:
+    # As pip prints two digests.
+    said = operator.as_text(f"Expected {'0' * 50} {'words ' * 20}Got        {'1' * 50}", 80)
+    assert said is not None
+    assert max(len(line) for line in said.splitlines()) <= 80
+
+
 def test_a_tables_row_stays_one_line() -> None:
     rows = [
         "node   state   release",
