@@ -25,7 +25,6 @@ author:
 """
 
 import re
-import re
 import sys
 import textwrap
 from collections.abc import Mapping
