@@ -40,6 +40,24 @@ import yaml
 from ansible.plugins.lookup import LookupBase
 
 
+def role_options(folder: Path, role: str) -> dict[str, dict[str, Any]]:
+    """The public variables of a role.
+
+    Args:
+        folder: The folder that holds the roles.
+        role: The role's name.
+
+    Returns:
+        Variable to its argument specification, in order.
+
+    Raises:
+        OSError: The role has no argument spec.
+    """
+    text = (folder / role / "meta" / "argument_specs.yml").read_text("utf-8")
+    options: dict[str, dict[str, Any]] = yaml.safe_load(text)["argument_specs"]["main"]["options"]
+    return options
+
+
 class LookupModule(LookupBase):
     """The lookup."""
 
@@ -60,6 +78,5 @@ class LookupModule(LookupBase):
         folder = Path(self.get_option("folder"))
         names: list[str] = []
         for role in terms:
-            text = (folder / role / "meta" / "argument_specs.yml").read_text("utf-8")
-            names += yaml.safe_load(text)["argument_specs"]["main"]["options"]
+            names += role_options(folder, role)
         return names

@@ -38,10 +38,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.sm120.sglang.plugins.lookup.role_variables import role_options
 
 _LONGEST = 80
 _WORDS = {
@@ -138,9 +138,7 @@ class LookupModule(LookupBase):
         given = variables or {}
         found: list[str] = []
         for role in terms:
-            text = (folder / role / "meta" / "argument_specs.yml").read_text("utf-8")
-            options = yaml.safe_load(text)["argument_specs"]["main"]["options"]
-            for name, option in options.items():
+            for name, option in role_options(folder, role).items():
                 if name not in given:
                     if option.get("required"):
                         found.append(f"{name}: is not set; {_wanted(option)} is wanted")
