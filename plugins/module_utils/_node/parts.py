@@ -8,8 +8,8 @@ server goes on, /model_info answers, and every request waits for ever (found on 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
+from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import own_places
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import process_unit
 
 PREFIX = "sglang::"
@@ -35,13 +35,10 @@ def gone(titles: Iterable[str]) -> list[str]:
 def read(unit: str) -> list[str]:
     """Titles of the engine's processes in a unit of this system, not of a container's."""
     found = []
-    here = Path("/proc/self/ns/pid").readlink()
-    for place in Path("/proc").iterdir():
-        if not place.name.isdigit():
-            continue
+    for place in own_places():
         try:
             title = (place / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
-            if not title.startswith(PREFIX) or (place / "ns/pid").readlink() != here:
+            if not title.startswith(PREFIX):
                 continue
             if process_unit((place / "cgroup").read_text(encoding="utf-8")) == unit:
                 found.append(title.split()[0])

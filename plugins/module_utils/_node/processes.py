@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +85,19 @@ def orphans(processes: Iterable[Process], unit: str, uid: int) -> list[Process]:
     return [entry for entry in listed if entry.unit == unit or deserted(entry)]
 
 
+def own_places() -> Iterator[Path]:
+    """Folders in /proc of this system's processes, not of a container's."""
+    here = Path("/proc/self/ns/pid").readlink()
+    for place in Path("/proc").iterdir():
+        if not place.name.isdigit():
+            continue
+        try:
+            if (place / "ns/pid").readlink() == here:
+                yield place
+        except OSError:
+            continue  # it ended meanwhile
+
+
 def read_processes(user: int, releases: Path) -> list[Process]:
     """Read this system's processes; only those of `user` are asked which files they map.
 
@@ -98,13 +111,8 @@ def read_processes(user: int, releases: Path) -> list[Process]:
         The processes; one that ends meanwhile is left out.
     """
     found = []
-    here = Path("/proc/self/ns/pid").readlink()
-    for place in Path("/proc").iterdir():
-        if not place.name.isdigit():
-            continue
+    for place in own_places():
         try:
-            if (place / "ns/pid").readlink() != here:
-                continue
             uid = place.stat().st_uid
             status = (place / "stat").read_text(encoding="utf-8", errors="replace")
             cgroup = (place / "cgroup").read_text(encoding="utf-8", errors="replace")
