@@ -22,6 +22,14 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 STATE = Path(os.environ.get("LAB_STATE", REPOSITORY / ".lab"))
 PLAY_SECONDS = 900
 SCREEN_LINES, SCREEN_COLUMNS = 40, 120
+# What the lab's inventory gives the engine; an extra dict replaces it whole.
+LAB_ARGUMENTS = {
+    "device": "cpu",
+    "disable-cuda-graph": True,
+    "max-total-tokens": 4096,
+    "dtype": "float32",
+    "sleep-on-idle": True,
+}
 WAIT_SECONDS = 600
 # A shell that waits until the condition in its argument holds.
 WAIT = f"timeout {WAIT_SECONDS} sh -c 'until eval \"$1\" >/dev/null 2>&1; do sleep 0.1; done' wait"

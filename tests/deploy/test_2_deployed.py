@@ -7,18 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.lab_node import Node
+from tests.lab_node import LAB_ARGUMENTS, Node
 
 pytestmark = pytest.mark.lab
 
 VARIABLE = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
-LAB_ARGUMENTS = {
-    "device": "cpu",
-    "disable-cuda-graph": True,
-    "max-total-tokens": 4096,
-    "dtype": "float32",
-    "sleep-on-idle": True,
-}
 
 
 def serves(node: Node) -> bool:

@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from tests.lab_node import PLAY_SECONDS, REPOSITORY, STATE, WAIT, Node, Outcome, fresh_node
+from tests.lab_node import (
+    LAB_ARGUMENTS,
+    PLAY_SECONDS,
+    REPOSITORY,
+    STATE,
+    WAIT,
+    Node,
+    Outcome,
+    fresh_node,
+)
 
 # The gate's short form: what a fault shows does not depend on the further questions.
 BASE: dict[str, Any] = {
@@ -25,13 +34,6 @@ BASE: dict[str, Any] = {
     "engine_stop_timeout": 20,
     "engine_release_import_proof": "never",
     "engine_release_keep": 9,
-}
-LAB_ARGUMENTS = {
-    "device": "cpu",
-    "disable-cuda-graph": True,
-    "max-total-tokens": 4096,
-    "dtype": "float32",
-    "sleep-on-idle": True,
 }
 # Another release of the same SGLang, and another launch of the same release.
 SECOND: dict[str, Any] = {"source_patches_policy": "needed_only"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.conftest import LAB_ARGUMENTS, Broken, ends_well, mended, untouched
+from tests.faults.conftest import Broken, ends_well, mended, untouched
+from tests.lab_node import LAB_ARGUMENTS
 
 pytestmark = pytest.mark.faults
 
