@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 GROUP = "engines"
+# How many of the lab's last nodes are gateways instead of engines.
+GATEWAYS = "LAB_GATEWAYS"
+GATEWAY_GROUP = "gateways"
 
 
 def addresses(lab: Lab) -> list[tuple[str, str, int]]:
@@ -60,11 +64,19 @@ def listing(lab: Lab, nodes: Iterable[tuple[str, str, int]]) -> dict[str, Any]:
         nodes: (name, address, port) of each node.
 
     Returns:
-        The group and, in `_meta`, all host variables.
+        The groups and, in `_meta`, all host variables.
     """
     variables = {name: host_variables(lab, address, port) for name, address, port in nodes}
-    return {
+    names = list(variables)
+    first = len(names) - int(os.environ.get(GATEWAYS) or 0)
+    found: dict[str, Any] = {
         "_meta": {"hostvars": variables},
         "all": {"children": [GROUP]},
-        GROUP: {"hosts": list(variables)},
+        GROUP: {"hosts": names[:first]},
     }
+    if names[first:]:
+        found["all"]["children"].append(GATEWAY_GROUP)
+        found[GATEWAY_GROUP] = {"hosts": names[first:]}
+    for name in names[first:]:
+        variables[name]["gateway_host"] = variables[name].pop("engine_host")
+    return found

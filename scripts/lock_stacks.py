@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the stacks' locks with uv: one lock a stack and Python version.
+"""Compile the locks of stacks and routers with uv: one lock for each and Python version.
 
-Usage: lock_stacks.py [STACK...]
+Usage: lock_stacks.py [STACK...|router-VERSION...]
 
 `NAME.in` is resolved with dependencies, `NAME.nodeps.in` without. `NAME.overrides.in` holds uv
 overrides, and `NAME.off-index.in` exact pins that go into the lock as they are, since no index in
@@ -22,7 +22,11 @@ import yaml
 from ansible_collections.sm120.sglang.plugins.module_utils import _coherence, _stack
 from packaging.markers import Marker
 
-STACKS = Path(__file__).resolve().parent.parent / "roles/engine_release/files/stacks"
+_ROLES = Path(__file__).resolve().parent.parent / "roles"
+STACKS = _ROLES / "engine_release/files/stacks"
+# The gateway's router: NAME is its version, and the Pythons are those of the supported systems.
+ROUTERS = _ROLES / "gateway/files/routers"
+ROUTER = "router-"
 _ENTRY = re.compile(
     r"^(?P<pin>[A-Za-z0-9][^\s;\\]*==[^\s;\\]+)(?: ; (?P<marker>[^\\\n]+?))?"
     r"(?P<hashes>(?: \\\n    --hash=\S+)*)$",
@@ -154,10 +158,31 @@ def lock_stack(name: str) -> None:
         print(f"{target.name}: {len(pins)} packages")
 
 
+def lock_router(version: str) -> None:
+    """Write all locks of one router.
+
+    Args:
+        version: The router's version.
+    """
+    pythons = tuple(sorted(_stack.DISTRIBUTION_PYTHONS.values(), key=_stack.version_key))
+    text = compile_universal(ROUTERS / f"{version}.in", pythons, dependencies=True)
+    for python in pythons:
+        lock = select(text, python, set())
+        target = ROUTERS / f"{version}-py{python.replace('.', '')}.lock"
+        pins = _stack.parse_lock(lock, target.name)
+        target.write_text(lock)
+        print(f"{target.name}: {len(pins)} packages")
+
+
 def main() -> None:
-    """Lock the named stacks, or all."""
-    for name in sys.argv[1:] or sorted(path.stem for path in STACKS.glob("*.yml")):
-        lock_stack(name)
+    """Lock the named stacks and routers, or all."""
+    stacks = sorted(path.stem for path in STACKS.glob("*.yml"))
+    routers = sorted(f"{ROUTER}{path.stem}" for path in ROUTERS.glob("*.in"))
+    for name in sys.argv[1:] or [*stacks, *routers]:
+        if name.startswith(ROUTER):
+            lock_router(name.removeprefix(ROUTER))
+        else:
+            lock_stack(name)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,8 @@ LOCK_SECONDS = 180.0
 _LOCK_POLL_SECONDS = 0.2
 TREE = "tree.json"
 REST = "rest.json"
-PACKAGE = "sglang"
+# What people edit in place: the engine, and on a gateway the router. Only one is in a tree.
+PACKAGES = ("sglang", "sglang-router")
 _DIST_INFO = re.compile(r"^(?P<name>[^-]+)-(?P<version>[^-]+)\.dist-info$")
 
 
@@ -78,6 +79,19 @@ def site_packages(tree: Path) -> Path:
     if not found:
         raise ReleaseError(f"{tree}: no virtual environment; remove the folder and run again")
     return found[0]
+
+
+def own_package(packages: Path) -> Path:
+    """The folder of the package that a release is built for.
+
+    Args:
+        packages: The tree's site-packages.
+
+    Returns:
+        The engine's, or the router's where there is no engine.
+    """
+    folders = [packages / name.replace("-", "_") for name in PACKAGES]
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
 
 
 @contextlib.contextmanager
@@ -197,7 +211,7 @@ def rest_of(tree: Path) -> dict[str, list[int]]:
         nowhere is left out. The ctime does not count: each further release that shares the file
         changes it.
     """
-    engine = site_packages(tree) / PACKAGE
+    engine = own_package(site_packages(tree))
     found = {}
     for folder, folders, files in os.walk(tree / "venv"):
         place = Path(folder)
@@ -241,7 +255,7 @@ def seal(paths: Paths) -> str:
     Returns:
         The digest that `COMPLETE` holds.
     """
-    package = site_packages(paths.building) / PACKAGE
+    package = own_package(site_packages(paths.building))
     record: dict[str, Any] = {}
     for name in package_files(package):
         path = package / name
@@ -283,7 +297,7 @@ def drift(tree: Path) -> list[str]:
     if not record or tree_digest(record) != mark:
         return [f"{tree / TREE}: does not belong to {COMPLETE}"]
     try:
-        package = site_packages(tree) / PACKAGE
+        package = own_package(site_packages(tree))
     except ReleaseError as error:
         return [str(error)]
     found = []

@@ -19,7 +19,7 @@ LAYOUT_VERSION = 2
 
 _PYTHON = re.compile(r"3\.\d+")
 # The one version in each supported system's archive.
-_DISTRIBUTION_PYTHONS = {
+DISTRIBUTION_PYTHONS = {
     "Ubuntu 22.04": "3.10",
     "Debian 12": "3.11",
     "Ubuntu 24.04": "3.12",
@@ -314,7 +314,7 @@ def choose_python(
 
 
 def _shipped_by(python: str) -> str:
-    systems = [name for name, version in _DISTRIBUTION_PYTHONS.items() if version == python]
+    systems = [name for name, version in DISTRIBUTION_PYTHONS.items() if version == python]
     return f" (in the archive of {' and '.join(systems)})" if systems else ""
 
 

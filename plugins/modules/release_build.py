@@ -121,8 +121,8 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
     install += ["--find-links", str(wheels), "--require-hashes", "--requirements", "-"]
     # People edit the engine's files in place. Were they shared with uv's cache, such an edit
     # would be in every later release, so the engine is copied and only the rest is linked.
-    engine = [pin for pin in pins if pin.name == _release.PACKAGE]
-    rest = [pin for pin in pins if pin.name != _release.PACKAGE]
+    engine = [pin for pin in pins if pin.name in _release.PACKAGES]
+    rest = [pin for pin in pins if pin.name not in _release.PACKAGES]
     steps: list[tuple[list[str], list[_stack.Pin]]] = [([*make, str(venv)], [])]
     steps += [([*install, "--link-mode", "hardlink"], rest)] if rest else []
     steps += [([*install, "--link-mode", "copy"], engine)] if engine else []
@@ -189,7 +189,7 @@ def main() -> None:
         tree = paths.building if needed else paths.final
         result["path"] = str(tree)
         if not (needed and module.check_mode):
-            result["package"] = str(_release.site_packages(tree) / _release.PACKAGE)
+            result["package"] = str(_release.own_package(_release.site_packages(tree)))
     except (_release.ReleaseError, _stack.StackError) as error:
         module.fail_json(msg=str(error))
     except OSError as error:

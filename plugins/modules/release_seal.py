@@ -11,6 +11,12 @@ description:
   - Compiles the bytecode (the engine's user cannot write there), imports the engine as that
     user, lists the engine's files, and gives the tree its name by one rename.
 extends_documentation_fragment: [sm120.sglang.release, sm120.sglang.account]
+options:
+  imports:
+    description: Python modules that must import; by default those of the engine.
+    type: list
+    elements: str
+    default: [sglang.srt.server_args, torch, transformers]
 attributes:
   check_mode:
     description: Reports whether there is something to seal.
@@ -56,18 +62,20 @@ from ansible_collections.sm120.sglang.plugins.module_utils import _os_errors, _r
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
 
 _PROOF = """
-import json, sglang, torch, transformers
-from sglang.srt.server_args import ServerArgs
-print(json.dumps({"sglang": sglang.__version__, "torch": torch.__version__,
-                  "transformers": transformers.__version__}))
+import importlib, json, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+tops = dict.fromkeys(name.partition(".")[0] for name in sys.argv[1:])
+print(json.dumps({top: getattr(sys.modules[top], "__version__", "") for top in tops}))
 """
+_ENGINE = ["sglang.srt.server_args", "torch", "transformers"]
 
 
 def prove(module: AnsibleModule, python: Path) -> dict[str, str]:
     """Import the engine as its user.
 
     Args:
-        module: Parameters `user` and `environment`.
+        module: Parameters `user`, `environment` and `imports`.
         python: The release's interpreter.
 
     Returns:
@@ -77,7 +85,8 @@ def prove(module: AnsibleModule, python: Path) -> dict[str, str]:
         _release.ReleaseError: The import failed; with the exception's last line.
     """
     user = module.params["user"]
-    done = account.run_as(user, [str(python), "-c", _PROOF], module.params["environment"])
+    command = [str(python), "-c", _PROOF, *module.params["imports"]]
+    done = account.run_as(user, command, module.params["environment"])
     if done.returncode != 0:
         raise _release.ReleaseError(
             f"the release cannot be imported as {user}: {account.last_line(done.stderr)}. "
@@ -95,6 +104,7 @@ def main() -> None:
             "release": {"type": "str", "required": True},
             "user": {"type": "str", "required": True},
             "environment": {"type": "dict", "default": {}},
+            "imports": {"type": "list", "elements": "str", "default": _ENGINE},
         },
         supports_check_mode=True,
     )
