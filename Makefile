@@ -114,8 +114,9 @@ releases-doc: venv ## Make the table of docs/releases.md from all published rele
 	$(PY) scripts/releases_doc.py
 
 .PHONY: bench
-bench: venv ## How long it takes to judge a release, and how much memory
+bench: venv ## How long it takes to judge a release, and to read a node
 	$(PY) benchmarks/release_report.py
+	$(PY) benchmarks/reading.py
 
 .PHONY: test-package
 test-package: venv ## Build the collection, install it into an empty path, use it from there

@@ -72,11 +72,12 @@ class LookupModule(LookupBase):
             **kwargs: The options.
 
         Returns:
-            Every role's option names, in order.
+            Every role's option names, in order, each with its short names.
         """
         self.set_options(var_options=variables, direct=kwargs)
         folder = Path(self.get_option("folder"))
         names: list[str] = []
         for role in terms:
-            names += role_options(folder, role)
+            for name, option in role_options(folder, role).items():
+                names += [name, *option.get("aliases", [])]
         return names

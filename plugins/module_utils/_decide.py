@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 
 from ansible_collections.sm120.sglang.plugins.module_utils._node import parts
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import covers
+from ansible_collections.sm120.sglang.plugins.module_utils._release import needs_building
 from ansible_collections.sm120.sglang.plugins.module_utils._stack import version_key
 
 GIB = 1 << 30
@@ -61,11 +62,14 @@ def release(node: Mapping[str, Any], wanted: str) -> list[Difference]:
         found.append(_difference(f"release {wanted}", "not on this node", restart=True))
     elif seen["drift"].get(wanted):
         edits = seen["drift"][wanted]
+        told = "; ".join(f"{edit['file']}: {edit['what']}" for edit in edits[:3])
+        # What was there when the engine started, it may have loaded.
+        loaded = any(0.0 < edit["since"] < node["unit"]["started_at"] for edit in edits)
         found.append(
             _difference(
                 f"release {wanted}",
-                f"{len(edits)} file(s) not as built: {'; '.join(edits[:3])}",
-                restart=True,
+                f"{len(edits)} file(s) not as built: {told}",
+                restart=loaded or needs_building(edits),
             )
         )
     if not found and seen["unfinished"]:

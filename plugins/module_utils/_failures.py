@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import redact
-
 FOLDER = Path("/var/lib/sglang/failures")
 KEEP = 10
 _RECORD = "failure.json"
@@ -69,6 +67,11 @@ def keep(
     Returns:
         The folder that was written.
     """
+    # Every reading of a node imports this module, and has no log to read.
+    from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import (  # noqa: PLC0415
+        redact,
+    )
+
     # As they are, and as they are quoted in JSON and YAML.
     hidden = [form for secret in secrets for form in (secret, json.dumps(secret)[1:-1])]
     place.mkdir(parents=True, mode=0o700, exist_ok=True)

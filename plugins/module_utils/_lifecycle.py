@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _prune
 from ansible_collections.sm120.sglang.plugins.module_utils._decide import Difference
+from ansible_collections.sm120.sglang.plugins.module_utils._release import needs_building
 
 # What the gate asks and which limits it has, to the variables that say so.
 _ASKED = {
@@ -121,7 +122,7 @@ def remarks(node: Mapping[str, Any], launch: str, release: str) -> list[str]:
     if known["serving"] == launch:
         return found
     seen = node["releases"]
-    whole = release in seen["built"] and not seen["drift"].get(release)
+    whole = release in seen["built"] and not needs_building(seen["drift"].get(release, ()))
     if whole and release != seen["current"]:
         found.append(
             f"release {release} is there since {when(seen['built'][release])}: nothing is built"

@@ -2,9 +2,8 @@
 """Releases on a node: immutable trees that are built aside, sealed, and switched to.
 
 A release lives in `releases/<id>`. It is built in `releases/.building-<id>`, patched there, and
-appears under its name by one rename when it is complete; `COMPLETE` holds the digest of its
-`tree.json`, which lists every file of the engine's package by content. `rest.json` lists the other
-files of its virtual environment by size and time: they share inodes with uv's cache.
+appears under its name by one rename when it is complete. `files.list` and `SHA256SUMS` say what is
+in it (see `_sealed`), and `COMPLETE` holds the digests of these two.
 """
 
 from __future__ import annotations
@@ -12,28 +11,25 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
-import os
-import re
 import shutil
 import time
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.module_utils import _verified
-from ansible_collections.sm120.sglang.plugins.module_utils._stack import normalise
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _sealed,
+    _sealed_before,
+    _verified,
+)
 
 COMPLETE = "COMPLETE"
 LOCK_SECONDS = 180.0
 _LOCK_POLL_SECONDS = 0.2
-TREE = "tree.json"
-REST = "rest.json"
+LISTING, SUMS = "files.list", "SHA256SUMS"
 # What people edit in place: the engine, and on a gateway the router. Only one is in a tree.
 PACKAGES = ("sglang", "sglang-router")
-_DIST_INFO = re.compile(r"^(?P<name>[^-]+)-(?P<version>[^-]+)\.dist-info$")
 
 
 class ReleaseError(RuntimeError):
@@ -129,187 +125,95 @@ def build_lock(root: Path, work: str = "building") -> Iterator[None]:
         yield
 
 
-def extract_tool(wheel: Path, script: str, target: Path) -> None:
-    """Take a binary that a wheel ships out of it.
-
-    Args:
-        wheel: The wheel, such as uv's.
-        script: The binary's name.
-        target: Where to put it, replaced by one rename.
-
-    Raises:
-        ReleaseError: The wheel has no such binary.
-    """
-    with zipfile.ZipFile(wheel) as archive:
-        names = [n for n in archive.namelist() if n.endswith(f".data/scripts/{script}")]
-        if not names:
-            raise ReleaseError(f"{wheel.name} holds no binary {script}")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.new")
-        with archive.open(names[0]) as source, temporary.open("wb") as sink:
-            shutil.copyfileobj(source, sink)
-    temporary.chmod(0o755)
-    temporary.replace(target)
-
-
-def installed(packages: Path) -> dict[str, str]:
-    """Distributions in a site-packages folder.
-
-    Args:
-        packages: The folder.
-
-    Returns:
-        Normalised name to version.
-    """
-    found = {}
-    for entry in packages.iterdir():
-        match = _DIST_INFO.match(entry.name)
-        if match:
-            found[normalise(match["name"])] = match["version"]
-    return found
-
-
-def compare_installed(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """Compare what is installed with the lock.
-
-    Args:
-        wanted: Package to version by the lock.
-        found: Package to version on disk.
-
-    Returns:
-        One sentence a difference; empty when equal.
-    """
-    problems = [
-        f"{name}: the lock says {version}, installed is {found.get(name, 'nothing')}"
-        for name, version in sorted(wanted.items())
-        if found.get(name) != version
-    ]
-    return problems + [
-        f"{name} {found[name]}: installed, but not in the lock"
-        for name in sorted(set(found) - set(wanted))
-    ]
-
-
-def package_files(package: Path) -> list[str]:
-    """Every file of the engine's package, bytecode left out, as sorted relative names."""
-    names = []
-    for folder, folders, files in os.walk(package):
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        base = Path(folder).relative_to(package)
-        names += [str(base / name) for name in files if not name.endswith(".pyc")]
-    return sorted(names)
-
-
-def rest_of(tree: Path) -> dict[str, list[int]]:
-    """Every file of a virtual environment outside the engine's package, bytecode left out.
-
-    Args:
-        tree: The release's tree.
-
-    Returns:
-        Name relative to the tree to size and mtime (ns); links are followed, and one that leads
-        nowhere is left out. The ctime does not count: each further release that shares the file
-        changes it.
-    """
-    engine = own_package(site_packages(tree))
-    found = {}
-    for folder, folders, files in os.walk(tree / "venv"):
-        place = Path(folder)
-        folders[:] = [name for name in folders if name != "__pycache__" and place / name != engine]
-        for name in files:
-            if not name.endswith(".pyc"):
-                with contextlib.suppress(OSError):
-                    status = os.stat(f"{folder}/{name}")  # noqa: PTH116 - tens of thousands
-                    relative = f"{folder}/{name}"[len(str(tree)) + 1 :]
-                    found[relative] = [status.st_size, status.st_mtime_ns]
-    return found
-
-
-def rest_drift(tree: Path) -> list[str]:
-    """What was removed or changed in a release's environment outside the engine's package.
-
-    Args:
-        tree: A complete release; one that was sealed without such a list has no drift.
-
-    Returns:
-        One sentence a file.
-    """
-    record = _verified.load_record(tree / REST)
-    if not record:
-        return []
-    now = rest_of(tree)
-    return sorted(
-        f"{name}: {'changed by hand' if name in now else 'missing'}"
-        for name, entry in record.items()
-        if now.get(name) != entry
-    )
-
-
-def seal(paths: Paths) -> str:
+def seal(paths: Paths) -> None:
     """Make a built release complete: list its files, mark it, give it its name.
 
     Args:
         paths: The release; its building tree is patched and compiled. A tree of the same id
             (one that was edited by hand) is replaced; what runs from it goes on.
-
-    Returns:
-        The digest that `COMPLETE` holds.
     """
-    package = own_package(site_packages(paths.building))
-    record: dict[str, Any] = {}
-    for name in package_files(package):
-        path = package / name
-        record[name] = [_verified.sha256_file(path), *(_verified.fingerprint(path) or ())]
-    _verified.save_record(paths.building / TREE, record)
-    _verified.save_record(paths.building / REST, rest_of(paths.building))
-    digest = tree_digest(record)
-    (paths.building / COMPLETE).write_text(digest + "\n", encoding="ascii")
+    tree = paths.building
+    listing = _listing(tree)
+    (tree / LISTING).write_bytes(listing)
+    _sealed.write_sums(tree, listing, tree / SUMS)
+    mark = [f"{_verified.sha256_file(tree / name)}  {name}\n" for name in (LISTING, SUMS)]
+    (tree / COMPLETE).write_text("".join(mark), encoding="ascii")
     aside = paths.final.with_name(f".replaced-{paths.release}")
     shutil.rmtree(aside, ignore_errors=True)
     if paths.final.exists():
         paths.final.rename(aside)
-    paths.building.rename(paths.final)
+    tree.rename(paths.final)
     shutil.rmtree(aside, ignore_errors=True)
-    return digest
 
 
-def tree_digest(record: Mapping[str, Any]) -> str:
-    """Digest over names and contents of a tree record; times and inodes do not count."""
-    content = sorted((name, entry[0]) for name, entry in record.items())
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+def _own(tree: Path) -> str:
+    return str(own_package(site_packages(tree)).relative_to(tree))
 
 
-def drift(tree: Path) -> list[str]:
+def _listing(tree: Path) -> bytes:
+    return _sealed.scan(tree, _own(tree), (COMPLETE, LISTING, SUMS))
+
+
+def drift(tree: Path, full: bool = False) -> list[_sealed.Change]:
     """What differs in a complete release from what was sealed.
 
     Args:
         tree: The release.
+        full: Whether to read every file; else size and times stand for a content.
 
     Returns:
-        One sentence a difference; empty when it is as it was sealed. Files whose times or inode
-        changed are read (a copy by hard link changes the ctime, and nothing else).
+        The differences by name; empty when it is as it was sealed.
+
+    Raises:
+        PermissionError: It is not all readable for this user.
     """
-    record = _verified.load_record(tree / TREE)
     try:
-        mark = (tree / COMPLETE).read_text(encoding="ascii").strip()
+        mark = (tree / COMPLETE).read_text(encoding="ascii")
     except OSError:
-        return [f"{tree}: not complete"]
-    if not record or tree_digest(record) != mark:
-        return [f"{tree / TREE}: does not belong to {COMPLETE}"]
+        return [_broken(COMPLETE, "missing")]
+    marks = {line[66:]: line[:64] for line in mark.splitlines()}
     try:
-        package = own_package(site_packages(tree))
-    except ReleaseError as error:
-        return [str(error)]
-    found = []
-    for name, entry in record.items():
-        path = package / name
-        seen = _verified.fingerprint(path)
-        if seen is None:
-            found.append(f"{name}: missing")
-        elif seen != entry[1:] and _verified.sha256_file(path) != entry[0]:
-            found.append(f"{name}: changed by hand")
-    found += [f"{name}: added by hand" for name in package_files(package) if name not in record]
-    return sorted(found) + rest_drift(tree)
+        if LISTING not in marks:
+            return _sealed_before.drift(tree, _own(tree), mark.strip(), full)
+        sealed = (tree / LISTING).read_bytes()
+        if hashlib.sha256(sealed).hexdigest() != marks[LISTING]:
+            return [_broken(LISTING, f"does not belong to {COMPLETE}")]
+        now = _listing(tree)
+        look = full or now != sealed or not (tree / SUMS).is_file()
+        if look and _verified.sha256_file(tree / SUMS) != marks.get(SUMS):
+            return [_broken(SUMS, f"does not belong to {COMPLETE}")]
+    except PermissionError:
+        raise
+    except (OSError, ReleaseError) as error:
+        return [_broken("tree", str(error))]
+    found = _sealed.compare(tree, sealed, now, tree / SUMS)
+    if full:
+        told = {change["file"] for change in found}
+        every = _sealed.read_all(tree, sealed, tree / SUMS)
+        found += [change for change in every if change["file"] not in told]
+    return found
+
+
+def _broken(name: str, what: str) -> _sealed.Change:
+    return {"file": name, "what": what, "mend": _sealed.REBUILD, "since": 0.0}
+
+
+def mend(tree: Path, changes: Iterable[_sealed.Change]) -> None:
+    """Put right in place what no content was lost of.
+
+    Args:
+        tree: A complete release.
+        changes: Those of `drift` that are mended `here`.
+
+    Raises:
+        OSError: It may not be changed.
+    """
+    _sealed.mend(tree, (tree / LISTING).read_bytes(), changes)
+
+
+def needs_building(changes: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a release with these changes has to be built anew."""
+    return any(change["mend"] == _sealed.REBUILD for change in changes)
 
 
 def switch(root: Path, release: str, previous: str = "") -> None:

@@ -12,12 +12,14 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.json"
 _BLOCK = 1 << 22
+_THREADS = 16
 
 
 class VerifyError(ValueError):
@@ -202,6 +204,29 @@ def verify(
             wrong.append(f"{path}: changed while it was read")
         else:
             record[name] = [found, *before]
+    return wrong
+
+
+def doubt(folder: Path, wanted: Iterable[Wanted], place: Path) -> list[str]:
+    """Read what the record calls right once more, and forget what is not.
+
+    Args:
+        folder: Where the files lie.
+        wanted: The files.
+        place: The folder's record; written when something is forgotten.
+
+    Returns:
+        Names of what was forgotten.
+    """
+    record = load_record(place)
+    listed = list(wanted)
+    names = inspect(folder, listed, record).verified
+    digests = {entry.name: entry.sha256 for entry in listed}
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+        found = pool.map(lambda name: sha256_file(folder / name), names)
+        wrong = [n for n, digest in zip(names, found, strict=True) if digest != digests[n]]
+    if wrong:
+        save_record(place, {name: kept for name, kept in record.items() if name not in wrong})
     return wrong
 
 

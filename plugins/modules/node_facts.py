@@ -41,6 +41,14 @@ options:
     description: The engine's user.
     type: str
     required: true
+  verify:
+    description:
+      - Whether size and times stand for the content of release and models (V(quick)), or every file
+        is read (V(full)), which takes as long as reading them does.
+      - A model's file that turns out to be wrong is forgotten by the model's record.
+    type: str
+    choices: [quick, full]
+    default: quick
   files:
     description: Configuration files to read digests and modes of.
     type: list
@@ -170,12 +178,13 @@ cuda:
   returned: always
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _failures, _launches, _verified
-from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import guard, store
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import pending, store
 from ansible_collections.sm120.sglang.plugins.module_utils._host.read import read_host
 from ansible_collections.sm120.sglang.plugins.module_utils._node import (
     cuda,
@@ -197,28 +206,41 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
 
     Raises:
         _verified.VerifyError: A manifest is malformed.
+        pending.GuardError: A benchmark is pending, and it is not readable which.
         PermissionError: A folder of the product is not for this user.
     """
-    return {
-        "models": deployment.read_models(asked["models"]),
-        "system": system.read_system(asked["disks"], asked["packages"], asked["commands"]),
-        "releases": deployment.read_releases(Path(asked["root"]), asked["releases"]),
-        "launches": _launches.read(Path(asked["config"])),
-        "failures": _failures.read(Path(asked["failures"])),
-        "benchmark": {
-            **guard.read(guard.STATE),
-            "results": store.read(Path(asked["benchmarks"])),
-        },
-        "unit": {**service.read_unit(asked["unit"]), "titles": parts.read(asked["unit"])},
-        "configured": deployment.read_settings(asked["unit"], Path(asked["config"])),
-        "files": {path: system.read_file(path) for path in asked["files"]},
-        "ports": service.read_ports(asked["ports"]),
-        "user": deployment.read_user(asked["user"]),
-        "host": read_host(asked["unit"], asked["disks"], asked["host_root"])
-        if asked["host"]
-        else {},
-        "cuda": cuda.read_cuda(asked["cuda"]) if asked["cuda"] else {},
-    }
+    full = asked["verify"] == "full"
+    # What other programs read (the release's files, the cards, packages), they read meanwhile.
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        releases = pool.submit(
+            deployment.read_releases, Path(asked["root"]), asked["releases"], full
+        )
+        host = pool.submit(_read_host, asked)
+        driver = pool.submit(cuda.read_cuda, asked["cuda"]) if asked["cuda"] else None
+        return {
+            "models": deployment.read_models(asked["models"], full),
+            "system": system.read_system(asked["disks"], asked["packages"], asked["commands"]),
+            "launches": _launches.read(Path(asked["config"])),
+            "failures": _failures.read(Path(asked["failures"])),
+            "benchmark": {
+                **pending.read(pending.STATE),
+                "results": store.read(Path(asked["benchmarks"])),
+            },
+            "unit": {**service.read_unit(asked["unit"]), "titles": parts.read(asked["unit"])},
+            "configured": deployment.read_settings(asked["unit"], Path(asked["config"])),
+            "files": {path: system.read_file(path) for path in asked["files"]},
+            "ports": service.read_ports(asked["ports"]),
+            "user": deployment.read_user(asked["user"]),
+            "host": host.result(),
+            "cuda": driver.result() if driver else {},
+            "releases": releases.result(),
+        }
+
+
+def _read_host(asked: dict[str, Any]) -> dict[str, Any]:
+    if not asked["host"]:
+        return {}
+    return read_host(asked["unit"], asked["disks"], asked["host_root"])
 
 
 def main() -> None:
@@ -234,6 +256,7 @@ def main() -> None:
             "benchmarks": {"type": "path", "default": str(store.FOLDER)},
             "unit": {"type": "str", "required": True},
             "user": {"type": "str", "required": True},
+            "verify": {"type": "str", "choices": ["quick", "full"], "default": "quick"},
             "files": paths,
             "models": {"type": "list", "elements": "dict", "default": []},
             "ports": {"type": "list", "elements": "int", "default": []},
@@ -248,7 +271,7 @@ def main() -> None:
     )
     try:
         found = read(module.params)
-    except (_verified.VerifyError, guard.GuardError) as error:
+    except (_verified.VerifyError, pending.GuardError) as error:
         module.fail_json(msg=str(error))
     except PermissionError as error:
         module.fail_json(msg=f"{error.filename} is not readable for this user; run with become")

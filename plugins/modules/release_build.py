@@ -10,7 +10,8 @@ short_description: Build a release beside the serving one
 description:
   - Installs exactly the given wheels with uv, without any index or network, into
     C(releases/.building-ID). M(sm120.sglang.release_seal) makes it complete.
-  - Leftovers of interrupted runs are removed in any case; a complete release is not touched.
+  - Leftovers of interrupted runs are removed in any case; a complete release is not touched unless
+    O(drift) says that somebody else did.
 extends_documentation_fragment: sm120.sglang.release
 options:
   python:
@@ -29,10 +30,13 @@ options:
     description: File name of uv's own wheel in O(wheels).
     type: str
     required: true
-  replace:
-    description: Build although the release is complete, because its files were changed.
-    type: bool
-    default: false
+  drift:
+    description:
+      - What was changed by hand in the complete release, as M(sm120.sglang.node_facts) gives it.
+      - Modes, owners and what was added are put right in place; anything else is built anew.
+    type: list
+    elements: dict
+    default: []
 attributes:
   check_mode:
     description: Reports whether a build is needed.
@@ -67,6 +71,7 @@ package:
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -74,6 +79,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _built,
     _os_errors,
     _release,
     _stack,
@@ -97,11 +103,12 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
     wheels = Path(module.params["wheels"])
     cache = paths.root / "cache" / "uv"
     # What was changed in place in a release was changed in uv's cache as well.
-    if any("changed" in line for line in _release.rest_drift(paths.final)):
+    own = re.compile(rf"/site-packages/({'|'.join(_release.PACKAGES).replace('-', '_')})/")
+    if not all(own.search(change["file"]) for change in module.params["drift"]):
         shutil.rmtree(cache, ignore_errors=True)
     uv = paths.root / "tools" / Path(module.params["uv_wheel"]).stem
     if not uv.exists():
-        _release.extract_tool(wheels / module.params["uv_wheel"], "uv", uv)
+        _built.extract_tool(wheels / module.params["uv_wheel"], "uv", uv)
     paths.building.mkdir(parents=True)
     (paths.building / "stack.lock").write_text(module.params["requirements"], encoding="utf-8")
     environment = {
@@ -143,8 +150,8 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
             )
     _toolkit.finish(_release.site_packages(paths.building))
     wanted = {pin.name: pin.version for pin in pins}
-    problems = _release.compare_installed(
-        wanted, _release.installed(_release.site_packages(paths.building))
+    problems = _built.compare_installed(
+        wanted, _built.installed(_release.site_packages(paths.building))
     )
     if problems:
         raise _release.ReleaseError("; ".join(problems))
@@ -160,17 +167,22 @@ def main() -> None:
             "wheels": {"type": "path", "required": True},
             "requirements": {"type": "str", "required": True},
             "uv_wheel": {"type": "str", "required": True},
-            "replace": {"type": "bool", "default": False},
+            "drift": {"type": "list", "elements": "dict", "default": []},
         },
         supports_check_mode=True,
     )
     paths = _release.Paths(Path(module.params["root"]), module.params["release"])
 
+    drift = module.params["drift"]
+
     def wanted() -> bool:
-        return module.params["replace"] or not (paths.final / _release.COMPLETE).is_file()
+        complete = (paths.final / _release.COMPLETE).is_file()
+        return not complete or _release.needs_building(drift)
 
     needed = wanted()
-    result: dict[str, Any] = {"changed": needed or bool(_release.unfinished(paths.root))}
+    result: dict[str, Any] = {
+        "changed": needed or bool(drift) or bool(_release.unfinished(paths.root))
+    }
     try:
         if result["changed"] and not module.check_mode:
             with _release.build_lock(paths.root):
@@ -186,6 +198,8 @@ def main() -> None:
                         # What cannot be used must not fill the disk of an engine that serves.
                         shutil.rmtree(paths.building, ignore_errors=True)
                         raise
+                elif drift:
+                    _release.mend(paths.final, drift)
         tree = paths.building if needed else paths.final
         result["path"] = str(tree)
         if not (needed and module.check_mode):

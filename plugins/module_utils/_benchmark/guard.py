@@ -18,21 +18,43 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release, _switch
+from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.pending import (
+    PENDING,
+    RESTORED,
+    STATE,
+    GuardError,
+    Pending,
+    boot,
+    load,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._node import service
 
-STATE = Path("/var/lib/sglang/benchmark")
+__all__ = [
+    "MARGIN",
+    "STATE",
+    "UNIT",
+    "GuardError",
+    "Pending",
+    "arm",
+    "copy_code",
+    "disarm",
+    "load",
+    "renew",
+    "restore",
+    "watch",
+]
+
 UNIT = "sglang-benchmark-guard.service"
 MARGIN = 60.0
 """Seconds between the longest time that a step takes and the end of its lease."""
 _UNITS = Path("/etc/systemd/system")
-_PENDING, _RESTORED, _CODE = "pending.json", "restored.json", "guard"
+_CODE = "guard"
 _PACKAGE = "ansible_collections.sm120.sglang.plugins.module_utils"
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _LOOK_SECONDS = 2.0
 _COMMAND_SECONDS = 60.0
 
@@ -50,64 +72,6 @@ RestartSec=30
 [Install]
 WantedBy=multi-user.target
 """
-
-
-class GuardError(RuntimeError):
-    """The guard cannot do what is asked; the message says what that means."""
-
-
-@dataclass(frozen=True)
-class Pending:
-    """A benchmark that has changed, or is about to change, what serves.
-
-    Attributes:
-        original: Digest of the launch to put back; it is recorded.
-        launches: Digests of the launches that the benchmark itself brought.
-        root: The product's folder.
-        unit: The engine's unit.
-        user: The engine's user.
-        config: The configuration folder.
-        started: When it began, seconds since the epoch by the node's clock.
-        boot: The machine's start in which the lease counts.
-        until: End of the lease, seconds of the node's monotonic clock.
-    """
-
-    original: str
-    launches: tuple[str, ...]
-    root: str
-    unit: str
-    user: str
-    config: str
-    started: float
-    boot: str = ""
-    until: float = 0.0
-
-    @property
-    def over(self) -> bool:
-        """Whether nobody renews the lease any more."""
-        return self.boot != boot() or time.monotonic() >= self.until
-
-
-def boot() -> str:
-    """What identifies this start of the machine."""
-    return _BOOT.read_text(encoding="utf-8").strip()
-
-
-def load(state: Path) -> Pending | None:
-    """The benchmark that is guarded now, None without one.
-
-    Raises:
-        GuardError: It is not readable.
-    """
-    try:
-        found = json.loads((state / _PENDING).read_text(encoding="utf-8"))
-        return Pending(**{**found, "launches": tuple(found["launches"])})
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise GuardError(
-            f"{state / _PENDING} cannot be read ({error}); deploy, then remove it"
-        ) from error
 
 
 def arm(state: Path, pending: Pending, seconds: float, units: Path = _UNITS) -> None:
@@ -129,8 +93,8 @@ def arm(state: Path, pending: Pending, seconds: float, units: Path = _UNITS) -> 
     launches = (*before, *(one for one in pending.launches if one not in before))
     state.mkdir(mode=0o755, parents=True, exist_ok=True)
     lease = {"launches": launches, "boot": boot(), "until": time.monotonic() + seconds}
-    _write(state / _PENDING, {**asdict(known or pending), **lease})
-    (state / _RESTORED).unlink(missing_ok=True)
+    _write(state / PENDING, {**asdict(known or pending), **lease})
+    (state / RESTORED).unlink(missing_ok=True)
     if known is None:
         code = state / _CODE
         copy_code(code)
@@ -154,29 +118,15 @@ def renew(state: Path, seconds: float) -> None:
             "the node has put back the launch that served, because the benchmark did not go on in "
             "time, or somebody deployed meanwhile"
         )
-    _write(state / _PENDING, {**asdict(known), "boot": boot(), "until": time.monotonic() + seconds})
-
-
-def read(state: Path) -> dict[str, Any]:
-    """What a deployment has to know.
-
-    Returns:
-        `pending` (`Pending`, empty without a benchmark that is not finished), and `restored`
-        (`at`, `launch`, `why`), what the guard did last by itself.
-    """
-    pending = load(state)
-    return {
-        "pending": asdict(pending) if pending is not None else {},
-        "restored": _read(state / _RESTORED),
-    }
+    _write(state / PENDING, {**asdict(known), "boot": boot(), "until": time.monotonic() + seconds})
 
 
 def disarm(state: Path, units: Path = _UNITS) -> bool:
     """Take the guard away; what serves is right. Returns whether there was one."""
-    if not (state / _PENDING).exists() and not (units / UNIT).exists():
+    if not (state / PENDING).exists() and not (units / UNIT).exists():
         return False
     # Without the file the guard does nothing, whatever becomes of the rest.
-    (state / _PENDING).unlink(missing_ok=True)
+    (state / PENDING).unlink(missing_ok=True)
     _systemctl("disable", UNIT, check=False)
     if os.environ.get("SM120_BENCHMARK_GUARD") != "1":
         _systemctl("stop", UNIT, check=False)
@@ -212,7 +162,7 @@ def restore(state: Path, why: str, units: Path = _UNITS) -> bool:
             changed = _put_back(pending, root, config)
             if why and changed:
                 note = {"at": round(time.time()), "launch": pending.original, "why": why}
-                _write(state / _RESTORED, note)
+                _write(state / RESTORED, note)
             disarm(state, units)
             return changed
     except (_launches.LaunchRecordError, _switch.SwitchError, _release.ReleaseError) as error:
@@ -284,14 +234,6 @@ def copy_code(folder: Path) -> None:
         "sys.exit(guard.watch(Path(__file__).resolve().parents[1]))\n"
     )
     (folder / "__main__.py").write_text(start, encoding="utf-8")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -34,6 +34,8 @@ ACS_BITS = {
     5: "EgressControl",
     6: "DirectTranslated",
 }
+# Classes of devices: display controllers of any kind, and bridges to another PCI bus.
+_DISPLAY, _BRIDGE = 0x03, 0x0604
 # These send traffic between two GPUs up to the root complex and its IOMMU; the others do not.
 REDIRECTS = {"RequestRedirect", "CompletionRedirect", "UpstreamForwarding"}
 
@@ -129,12 +131,14 @@ def read_pci(root: Path) -> dict[str, Any]:
     except OSError:
         places = []
     for place in places:
+        kind = read_int(place / "class") or 0
+        if kind >> 16 != _DISPLAY and kind >> 8 != _BRIDGE:
+            continue
         try:
             config = (place / "config").read_bytes()
         except OSError:
             config = b""
         parsed = parse_config(config)
-        kind = read_int(place / "class") or 0
         vendor = read_int(place / "vendor") or parsed["vendor"]
         entry = {
             "address": place.name,
@@ -142,10 +146,10 @@ def read_pci(root: Path) -> dict[str, Any]:
             "link": parsed["link"],
             "errors": _errors(place),
         }
-        if vendor == NVIDIA and kind >> 16 == 0x03:
+        if vendor == NVIDIA and kind >> 16 == _DISPLAY:
             paths[place.name] = place.resolve().parts
             gpus.append({**entry, **_gpu(place)})
-        elif kind >> 8 == 0x0604:
+        elif kind >> 8 == _BRIDGE:
             wanted = ("kind", "acs", "complete")
             bridges.append({**entry, **{key: parsed[key] for key in wanted}})
     for bridge in bridges:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import pwd
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,18 @@ from ansible_collections.sm120.sglang.plugins.module_utils._proof import record
 UNITS = Path("/etc/systemd/system")
 
 
-def read_releases(root: Path, wanted: Iterable[str]) -> dict[str, Any]:
+def read_releases(root: Path, wanted: Iterable[str], full: bool = False) -> dict[str, Any]:
     """Read the releases.
 
     Args:
         root: The product's folder; it need not exist.
         wanted: Ids that the deployment may want; `drift` is read for them and the current one.
+        full: Whether to read every file of these (see `_release.drift`).
 
     Returns:
         `current` and `previous` (ids, empty without one), `complete` (ids), `built` (id to when it
         was completed, seconds since the epoch), `unfinished` (names left by an interrupted run),
-        `drift` (id to sentences), `proofs` (id to what was proved for it, see
+        `drift` (id to `_sealed.Change`), `proofs` (id to what was proved for it, see
         `_proof.record.read`).
     """
     releases = root / "releases"
@@ -41,25 +43,31 @@ def read_releases(root: Path, wanted: Iterable[str]) -> dict[str, Any]:
     current = _release.linked(root, "current") or ""
     looked_at = {*wanted, current} & set(complete)
     now = record.stamp()
+    # Two trees at once: most of it is the kernel's work.
+    with ThreadPoolExecutor(max(1, len(looked_at))) as pool:
+        drift = pool.map(lambda name: _release.drift(releases / name, full), sorted(looked_at))
+        found = dict(zip(sorted(looked_at), drift, strict=True))
     return {
         "current": current,
         "previous": _release.linked(root, "previous") or "",
         "complete": complete,
         "built": built,
         "unfinished": _release.unfinished(root),
-        "drift": {name: _release.drift(releases / name) for name in sorted(looked_at)},
+        "drift": found,
         "proofs": {
             name: record.read(root, name, now) for name in sorted({*wanted, current} - {""})
         },
     }
 
 
-def read_models(models: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Read the models' files against their manifests, without reading content.
+def read_models(models: Iterable[Mapping[str, Any]], full: bool = False) -> dict[str, Any]:
+    """Read the models' files against their manifests.
 
     Args:
         models: Mappings with `name`, `path`, `record` and `files` (see `_verified`), and `source`
             where the files lie before `path` points to them.
+        full: Whether to read every content. One that is wrong is forgotten by the record, so that
+            it counts as not verified.
 
     Returns:
         Name to `missing` and `unverified` file names, `link`, where the path points to when it is
@@ -73,6 +81,8 @@ def read_models(models: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for model in models:
         path, record = Path(model["path"]), Path(model["record"])
         wanted = _verified.parse_wanted(model["files"])
+        if full:
+            _verified.doubt(path, wanted, record)
         seen = _verified.inspect(path, wanted, _verified.load_record(record))
         source = model.get("source") or {}
         # Before the first deployment the files lie on the node, and no link points to them.

@@ -96,24 +96,25 @@ def covers(listener: str, wanted: str) -> bool:
 def _owners(inodes: Iterable[str]) -> dict[str, int]:
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[str, int] = {}
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit() or len(found) == len(wanted):
+    # Thousands of descriptors: plain strings are several times faster than paths.
+    for process in os.listdir("/proc") if wanted else ():  # noqa: PTH208
+        if not process.isdigit() or len(found) == len(wanted):
             continue
-        for link in _descriptors(process / "fd"):
+        for link in _descriptors(f"/proc/{process}/fd"):
             if link in wanted:
-                found[wanted[link]] = int(process.name)
+                found[wanted[link]] = int(process)
     return found
 
 
-def _descriptors(folder: Path) -> Iterator[str]:
+def _descriptors(folder: str) -> Iterator[str]:
     try:
-        entries = list(folder.iterdir())
+        entries = os.listdir(folder)  # noqa: PTH208
     except OSError:
         return  # the process ended
     for entry in entries:
         # A busy process closes descriptors while they are read; the others still count.
         with contextlib.suppress(OSError):
-            yield str(entry.readlink())
+            yield os.readlink(f"{folder}/{entry}")  # noqa: PTH115
 
 
 def process_unit(cgroup: str) -> str:

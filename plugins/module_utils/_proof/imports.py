@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils._built import compare_installed
 from ansible_collections.sm120.sglang.plugins.module_utils._proof import linker
 from ansible_collections.sm120.sglang.plugins.module_utils._proof.probe_imports import MARKER
-from ansible_collections.sm120.sglang.plugins.module_utils._release import compare_installed
 from ansible_collections.sm120.sglang.plugins.module_utils._stack import Pin, normalise
 
 

@@ -32,6 +32,10 @@ SEEN_FILE = {"exists": True, "changed_at": 150.0, **FILE}
 OURS = [{"port": 30000, "unit": "sglang.service"}]
 
 
+def edit(name: str, what: str, mend: str = "rebuild", since: float = 0.0) -> dict[str, Any]:
+    return {"file": name, "what": what, "mend": mend, "since": since}
+
+
 def lines(found: list[_decide.Difference]) -> list[str]:
     """`!` marks what makes the engine restart."""
     return [f"{'!' if d['restart'] else ''}{d['item']}: {d['reason']}" for d in found]
@@ -43,16 +47,33 @@ def lines(found: list[_decide.Difference]) -> list[str]:
         ({}, "r1", []),
         ({}, "r2", ["!release r2: not on this node"]),
         (
-            {"drift": {"r1": ["a.py: changed by hand"]}},
+            {"drift": {"r1": [edit("a.py", "changed by hand")]}},
             "r1",
             ["!release r1: 1 file(s) not as built: a.py: changed by hand"],
         ),
         (
-            {"drift": {"r1": ["a: missing", "b: missing", "c: missing", "d: missing"]}},
+            {"drift": {"r1": [edit(name, "missing") for name in "abcd"]}},
             "r1",
             ["!release r1: 4 file(s) not as built: a: missing; b: missing; c: missing"],
         ),
-        ({"drift": {"r0": ["a.py: missing"], "r1": []}}, "r1", []),
+        ({"drift": {"r0": [edit("a.py", "missing")], "r1": []}}, "r1", []),
+        # What needs no content is mended in place, under the engine.
+        (
+            {"drift": {"r1": [edit("a", "mode is 600, not 644", "here")]}},
+            "r1",
+            ["release r1: 1 file(s) not as built: a: mode is 600, not 644"],
+        ),
+        # What came after the engine's start it cannot have loaded.
+        (
+            {"drift": {"r1": [edit("x.pth", "added by hand", "here", 201.0)]}},
+            "r1",
+            ["release r1: 1 file(s) not as built: x.pth: added by hand"],
+        ),
+        (
+            {"drift": {"r1": [edit("x.pth", "added by hand", "here", 199.0)]}},
+            "r1",
+            ["!release r1: 1 file(s) not as built: x.pth: added by hand"],
+        ),
         (
             {"unfinished": [".building-r9", ".replaced-r1"]},
             "r1",
@@ -64,7 +85,8 @@ def lines(found: list[_decide.Difference]) -> list[str]:
     ],
 )
 def test_release(change: dict[str, Any], wanted: str, expected: list[str]) -> None:
-    assert lines(_decide.release({"releases": {**RELEASES, **change}}, wanted)) == expected
+    node = {"releases": {**RELEASES, **change}, "unit": {"started_at": 200.0}}
+    assert lines(_decide.release(node, wanted)) == expected
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,9 @@ def test_the_plan_says_that_an_older_release_needs_no_build() -> None:
     assert _lifecycle.remarks(seen, B, "r2") == said
     # One with another configuration of the release that serves builds nothing either.
     assert _lifecycle.remarks(seen, B, "r1") == []
-    edited = node(releases={"complete": [*built], "built": built, "drift": {"r2": ["a"]}})
+    edited = node(
+        releases={"complete": [*built], "built": built, "drift": {"r2": [{"mend": "rebuild"}]}}
+    )
     assert _lifecycle.remarks(edited, B, "r2") == []
 
 

@@ -117,7 +117,7 @@ def test_a_node_with_everything(
     (_release.site_packages(paths.final) / "sglang/a.py").write_text("x = 2\n")
     again = run_module(node_facts, arguments)
     assert _decide.release(again, "r1")[0]["reason"] == (
-        "1 file(s) not as built: a.py: changed by hand"
+        "1 file(s) not as built: venv/lib/python3.11/site-packages/sglang/a.py: changed by hand"
     )
 
 

@@ -10,10 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.sm120.sglang.plugins.module_utils import _release, _toolkit
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _built,
+    _release,
+    _sealed,
+    _toolkit,
+)
 from ansible_collections.sm120.sglang.plugins.modules import release_build, release_seal
 
 RELEASE = "lab-0123456789ab"
+
+
+def told(changes: list[_sealed.Change]) -> list[str]:
+    return [f"{change['file']}: {change['what']}" for change in changes]
 
 
 def releases(arguments: dict[str, Any]) -> list[str]:
@@ -37,7 +46,7 @@ def test_each_run_from_nothing_to_complete(
     package = Path(built["package"])
     assert (package / "srt/models/kimi_k25.py").is_file()
     packages = package.parent
-    assert _release.installed(packages) == {
+    assert _built.installed(packages) == {
         "sglang": "0.5.9",
         "torch": "2.13.0+cpu",
         "transformers": "4.57.6",
@@ -54,7 +63,8 @@ def test_each_run_from_nothing_to_complete(
         "torch": "2.13.0+cpu",
         "transformers": "4.57.6",
     }
-    assert (final / "COMPLETE").read_text().strip() == sealed["digest"]
+    for name in ("COMPLETE", "SHA256SUMS"):
+        subprocess.run(["sha256sum", "--check", "--quiet", name], cwd=final, check=True)
     assert releases(build_arguments) == [RELEASE]
     assert _release.drift(final) == []
     # The tree works under its final name, and brings its bytecode along.
@@ -94,7 +104,7 @@ def test_an_edited_release_is_built_anew(
     with edited.open("a") as stream:
         stream.write("# edited\n")
     assert not run_module(release_build, build_arguments)["changed"]  # nobody asked for it
-    again = {**build_arguments, "replace": True}
+    again = {**build_arguments, "drift": _release.drift(complete)}
     assert run_module(release_build, again, check=True)["changed"]
     assert run_module(release_build, again)["changed"]
     assert edited.read_text() != text  # the old one serves until the new one is sealed
@@ -114,11 +124,56 @@ def test_what_was_edited_in_place_is_gone_from_the_cache_too(
     text = edited.read_text()
     with edited.open("a") as stream:
         stream.write("# edited\n")
-    assert _release.drift(complete) == [f"{edited.relative_to(complete)}: changed by hand"]
-    run_module(release_build, {**build_arguments, "replace": True})
+    found = _release.drift(complete)
+    assert told(found) == [f"{edited.relative_to(complete)}: changed by hand"]
+    run_module(release_build, {**build_arguments, "drift": found})
     run_module(release_seal, seal_arguments)
     assert edited.read_text() == text
     assert _release.drift(complete) == []
+
+
+def test_what_needs_no_content_is_mended_in_place(
+    run_module: Any,
+    build_arguments: dict[str, Any],
+    seal_arguments: dict[str, Any],
+    complete: Path,
+) -> None:
+    packages = _release.site_packages(complete)
+    (packages / "sitecustomize.py").write_text("import os\n")
+    (packages / "torch/__init__.py").chmod(0o600)
+    found = _release.drift(complete)
+    assert sorted(change["mend"] for change in found) == ["here", "here"]
+    again = {**build_arguments, "drift": found}
+    assert run_module(release_build, again, check=True)["changed"]
+    assert _release.drift(complete) == found
+    before = complete.stat().st_ino
+    built = run_module(release_build, again)
+    assert (built["changed"], built["path"]) == (True, str(complete))
+    assert not run_module(release_seal, seal_arguments)["changed"]
+    assert _release.drift(complete) == []
+    assert complete.stat().st_ino == before
+
+
+def test_an_edit_that_size_and_time_hide_is_found_by_reading_all(
+    run_module: Any,
+    build_arguments: dict[str, Any],
+    seal_arguments: dict[str, Any],
+    complete: Path,
+) -> None:
+    """It is in uv's cache too, and does not come back from there."""
+    edited = _release.site_packages(complete) / "torch/__init__.py"
+    text, status = edited.read_text(), edited.stat()
+    with edited.open("r+") as stream:
+        stream.write(text.swapcase())
+    os.utime(edited, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert edited.read_text() != text
+    assert _release.drift(complete) == []
+    found = _release.drift(complete, full=True)
+    assert told(found) == [f"{edited.relative_to(complete)}: changed by hand"]
+    run_module(release_build, {**build_arguments, "drift": found})
+    run_module(release_seal, seal_arguments)
+    assert edited.read_text() == text
+    assert _release.drift(complete, full=True) == []
 
 
 def test_releases_share_what_nobody_edits(

@@ -41,13 +41,14 @@ def test_releases_are_read(tmp_path: Path) -> None:
     (tmp_path / "releases/.building-r4/venv").mkdir(parents=True)
     (tmp_path / "releases/r5").mkdir()  # without COMPLETE
     for package in packages.values():
-        (package / "a.py").write_text("x = 2\n")
+        (package / "a.py").write_text("x = 23\n")
     found = deployment.read_releases(tmp_path, ["r3", "r5", "r9"])
     assert (found["current"], found["previous"]) == ("r2", "r1")
     assert found["complete"] == ["r1", "r2", "r3"]
     assert found["unfinished"] == [".building-r4"]
     # The wanted and the current one are looked into, the others are not.
-    assert found["drift"] == {name: ["a.py: changed by hand"] for name in ("r2", "r3")}
+    told = {name: [change["what"] for change in found["drift"][name]] for name in found["drift"]}
+    assert told == {name: ["changed by hand"] for name in ("r2", "r3")}
 
 
 def test_a_release_taken_away_leaves_no_current(tmp_path: Path) -> None:

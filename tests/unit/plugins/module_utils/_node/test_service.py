@@ -220,5 +220,5 @@ def test_a_descriptor_that_closes_meanwhile_hides_no_other(tmp_path: Path) -> No
     (tmp_path / "0").symlink_to("socket:[1]")
     (tmp_path / "1").touch()  # reading it as a link fails
     (tmp_path / "2").symlink_to("socket:[2]")
-    assert sorted(service._descriptors(tmp_path)) == ["socket:[1]", "socket:[2]"]
-    assert list(service._descriptors(tmp_path / "gone")) == []
+    assert sorted(service._descriptors(str(tmp_path))) == ["socket:[1]", "socket:[2]"]
+    assert list(service._descriptors(str(tmp_path / "gone"))) == []
