@@ -16,6 +16,8 @@ FILE = {"sha256": "s", "mode": "0644", "owner": "root", "group": "root"}
 UNIT = "/etc/systemd/system/sglang-gateway.service"
 CONFIG = "/etc/sglang-gateway/gateway.json"
 
+MISSING = {"file": "x", "what": "missing", "mend": "rebuild", "since": 0.0}
+
 
 def gateway(**changed: Any) -> dict[str, Any]:
     """A gateway that is as it should be."""
@@ -142,7 +144,7 @@ def test_a_gateway_that_is_as_it_should_be_has_no_difference() -> None:
     ("where", "change", "part", "item", "restarts"),
     [
         ("releases", {"complete": []}, "gateway_release", "release r", True),
-        ("releases", {"drift": {"r": ["x: changed"]}}, "gateway_release", "release r", True),
+        ("releases", {"drift": {"r": [MISSING]}}, "gateway_release", "release r", True),
         ("releases", {"current": "o"}, "gateway", "current release", True),
         ("unit", {"active_state": "failed"}, "gateway", "router", True),
         ("unit", {"launch": "o"}, "gateway", "router", True),
