@@ -175,6 +175,25 @@ def test_the_playbook_has_every_role_and_no_other() -> None:
     ]
 
 
+def test_whatever_fails_between_build_and_completion_leaves_no_tree_behind() -> None:
+    """Patches, contract, proofs and the seal stand where a failure removes what was built."""
+    plays = yaml.safe_load((REPOSITORY / "playbooks/deploy.yml").read_text())
+
+    def imported(tasks: Any) -> list[tuple[str, str]]:
+        roles = [task.get("ansible.builtin.import_role", {}) for task in tasks_in(tasks)]
+        return [(role.get("name", ""), role.get("tasks_from", "main.yml")) for role in roles]
+
+    building = {("sm120.sglang.engine_release", "main.yml")}
+    building.add(("sm120.sglang.source_patches", "main.yml"))
+    blocks = [task for play in plays for task in tasks_in(play["tasks"]) if "rescue" in task]
+    guarded = [block for block in blocks if building & {*imported(block["block"])}]
+    assert guarded
+    for block in guarded:
+        assert imported(block["rescue"])[0] == ("sm120.sglang.engine_release", "discard.yml")
+    inside = [role for block in guarded for role in imported(block["block"])]
+    assert sorted(building) == sorted(role for role in inside if role in building)
+
+
 def test_preflight_knows_every_role_of_the_playbook() -> None:
     roles = load("preflight", "vars/main.yml")["_preflight_roles"]
     assert sorted(roles) == sorted(set(ROLES) - BESIDE)

@@ -16,7 +16,11 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
     _sealed,
     _toolkit,
 )
-from ansible_collections.sm120.sglang.plugins.modules import release_build, release_seal
+from ansible_collections.sm120.sglang.plugins.modules import (
+    release_build,
+    release_discard,
+    release_seal,
+)
 
 RELEASE = "lab-0123456789ab"
 
@@ -271,6 +275,7 @@ def test_another_build_on_the_node_that_does_not_end_is_told(
         for module, arguments in (
             (release_build, build_arguments),
             (release_seal, seal_arguments),
+            (release_discard, discarded(build_arguments)),
         ):
             found = run_module(module, arguments)
             assert found["failed"]
@@ -290,6 +295,27 @@ def test_a_release_that_cannot_be_imported_stays_incomplete(
     assert "ImportError: libcuda.so.1: cannot open" in found["msg"]
     assert "Compare the stack's versions" in found["msg"]
     assert releases(build_arguments) == [f".building-{RELEASE}"]
+
+
+def discarded(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: arguments[name] for name in ("root", "release")}
+
+
+def test_what_was_refused_goes_and_nothing_else_does(
+    run_module: Any, build_arguments: dict[str, Any], complete: Path
+) -> None:
+    """A patch, the contract, a proof or the seal has refused it; another one is being built."""
+    refused = {**build_arguments, "release": "lab-refused"}
+    assert run_module(release_build, refused)["changed"]
+    (complete.parent / ".building-lab-of-another").mkdir()
+    there = releases(build_arguments)
+    assert run_module(release_discard, discarded(refused), check=True)["changed"]
+    assert releases(build_arguments) == there
+    assert run_module(release_discard, discarded(refused))["changed"]
+    assert releases(build_arguments) == sorted({*there} - {".building-lab-refused"})
+    assert not run_module(release_discard, discarded(refused))["changed"]
+    assert not run_module(release_discard, discarded(build_arguments))["changed"]  # complete
+    assert _release.drift(complete) == []
 
 
 def test_sealing_what_was_never_built(run_module: Any, seal_arguments: dict[str, Any]) -> None:
