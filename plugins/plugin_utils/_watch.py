@@ -34,6 +34,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import (
     died,
     parse_show,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._node import parts
 from ansible_collections.sm120.sglang.plugins.plugin_utils._node import NodeError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _COMMAND_TIMEOUT = 15.0
 _UNIT_INTERVAL = 1.0
+_PARTS_INTERVAL = 2.0
 _DETAIL_INTERVAL = 5.0
 _JOURNAL_LINES = 5000
 """Enough for a start with many ranks; an engine that has served for weeks has far more."""
@@ -119,14 +121,26 @@ class UnitReader:
         done = self._node.run([*command, since], timeout=_COMMAND_TIMEOUT, root=True)
         return parse_lines(done.out.splitlines()) if done.status == 0 else []
 
+    def titles(self) -> list[str]:
+        """Titles of the unit's processes now; none where they cannot be read."""
+        done = self._node.run(list(parts.LIST), timeout=_COMMAND_TIMEOUT)
+        return parts.of_listing(done.out, self._unit) if done.status == 0 else []
+
     def explain(
-        self, invocation: str, state: UnitState, remedies: Sequence[Signature] = ()
+        self,
+        invocation: str,
+        state: UnitState,
+        remedies: Sequence[Signature] = (),
+        lost: Sequence[str] = (),
     ) -> tuple[Cause, list[Line]]:
-        """Why one invocation died, and its journal; `state` is the unit's state afterwards."""
+        """Why one invocation died, and its journal; `state` is the unit's state afterwards.
+
+        `lost` are parts that ended while the unit goes on.
+        """
         lines = self.journal(invocation) if invocation else []
         kernel = self.kernel() if invocation else []
         same = state if state.invocation_id == invocation else None
-        cause = find_cause(lines, same, remedies, kernel=kernel, release=self._release)
+        cause = find_cause(lines, same, remedies, kernel=kernel, release=self._release, lost=lost)
         return cause, lines
 
     def follow(self, invocation: str) -> Follow:
@@ -179,6 +193,10 @@ class Watch:
         self._parent = os.getppid()  # a worker outlives a killed playbook
         self._unit_due = self._begun
         self._hopeless = ""
+        self._parts_due = self._begun
+        self._up_since: float | None = None
+        self._roll = parts.Roll()
+        self._ended: list[str] = []
         self._served_before = False
         self._follower: Follow | None = None
         self._told, self._told_at = "", self._begun
@@ -244,6 +262,9 @@ class Watch:
             if now >= self._unit_due:
                 self._unit_due = now + _UNIT_INTERVAL
                 state = self._reader.state()
+                if not self._ended and now >= self._parts_due:
+                    self._parts_due = now + _PARTS_INTERVAL
+                    self._look_for_parts()
                 if reason := died(first, state) or self._hopeless:
                     return self._dead(first, state, reason)
             if self._readiness.ready:
@@ -257,6 +278,16 @@ class Watch:
             due = self._send_request(now)
             wait = max(0.0, min(due, self._unit_due, deadline) - time.monotonic())
             self._take_events(wait)
+
+    def _look_for_parts(self) -> None:
+        now = time.monotonic()
+        if self._readiness.up and self._up_since is None:
+            self._up_since = now
+        up_for = now - self._up_since if self._up_since is not None else 0.0
+        self._ended = self._roll.look(self._reader.titles(), up_for)
+        if self._ended:
+            gone = " and ".join(self._ended)
+            self._hopeless = f"its {gone} ended, and the rest of it waits for that for ever"
 
     def _send_request(self, now: float) -> float:
         """Send the next request when it is due; return when to look again."""
@@ -346,7 +377,9 @@ class Watch:
     def _dead(self, first: UnitState, now: UnitState, reason: str) -> Outcome:
         outcome = self._outcome("dead", now)
         outcome.reason = reason
-        outcome.cause, lines = self._reader.explain(first.invocation_id, now, self._remedies)
+        outcome.cause, lines = self._reader.explain(
+            first.invocation_id, now, self._remedies, self._ended
+        )
         for line in lines:
             self._tracker.feed(line)
         return outcome

@@ -13,6 +13,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.chains import
     choose_chain,
     exception_chains,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.children import killed_child
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.known import SIGNATURES
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import (
     Match,
@@ -42,6 +43,7 @@ _COMPLAINT = re.compile(
 # a warm-up that cannot reach it).
 _HOPELESS = re.compile(r"error while attempting to bind on address")
 _OUT_OF_MEMORY = re.compile(r"[Oo]ut of memory: Killed process|oom-kill:|oom_reaper: reaped")
+_OUTSIDE = "was killed from outside (signal 9)"
 _MAX_EVIDENCE = 3
 _ASKED_FOR = "it was stopped by a request to systemd, not by a fault of its own"
 _LAST_SECONDS = 30.0  # a complaint of hours ago did not end the process
@@ -107,6 +109,7 @@ def find_cause(
     *,
     kernel: Sequence[Line] = (),
     release: str = "",
+    lost: Sequence[str] = (),
 ) -> Cause:
     """Say why the engine died.
 
@@ -116,17 +119,23 @@ def find_cause(
         remedies: signatures that take precedence over the built-in ones.
         kernel: the kernel's log of the same time.
         release: the SGLang release, where known; a fault of other releases is told last.
+        lost: parts that ended while the rest of the engine goes on (`_node.parts.ended`).
 
     Returns:
         The cause; its summary says so when the journal holds no reason.
     """
     manager = [line.text for line in lines if line.manager]
+    own = [line for line in lines if not line.manager]
     cause = (
         _manager_kill(unit)
         or _hopeless_line(lines)
         or _stopped(lines)
+        or _traceback(lines, certain=True)
+        or _said(own)
+        or _killed_child(own, kernel)
         or _traceback(lines)
-        or _plain([line for line in lines if not line.manager])
+        or _lost(lost, kernel)
+        or _complaint(own)
         or _unit_end(unit, manager, kernel)
     )
     if not cause.evidence:
@@ -187,9 +196,10 @@ def _stopped(lines: Sequence[Line]) -> Cause | None:
     return None
 
 
-def _traceback(lines: Sequence[Line]) -> Cause | None:
+def _traceback(lines: Sequence[Line], *, certain: bool = False) -> Cause | None:
+    """The exception that ended it; `certain`: only what a process died of by itself."""
     chain = choose_chain(exception_chains(lines))
-    if chain is None:
+    if chain is None or (certain and not chain.deadly):
         return None
     last, first = chain.raised[-1], chain.raised[0]
     root = f"{first.summary} ({first.location})" if len(chain.raised) > 1 else ""
@@ -203,8 +213,8 @@ def _traceback(lines: Sequence[Line]) -> Cause | None:
     )
 
 
-def _plain(own: Sequence[Line]) -> Cause | None:
-    """A death that no traceback tells: the argument parser's, the interpreter's, a child's."""
+def _said(own: Sequence[Line]) -> Cause | None:
+    """A death that no traceback tells: the argument parser's, or the interpreter's."""
     for line in own:
         if found := _SETUP.match(line.text):
             return Cause(_short(found["text"]), evidence=(line.text,))
@@ -212,6 +222,33 @@ def _plain(own: Sequence[Line]) -> Cause | None:
             return Cause(_short(f"argument refused: {found['text']}"), evidence=(line.text,))
         if found := _INTERPRETER.match(line.text):
             return Cause(_short(found["python"] or found["fatal"]), evidence=(line.text,))
+    return None
+
+
+def _killed_child(own: Sequence[Line], kernel: Sequence[Line]) -> Cause | None:
+    """A process of the engine that a signal ended, as its parent tells it."""
+    child = killed_child(own)
+    if child is None:
+        return None
+    name = f"the engine's {child.name}"
+    if child.signal == signal.SIGKILL:
+        return Cause(f"{name} {_OUTSIDE}: {_killer(kernel)}", evidence=(child.told,))
+    known = signal.Signals(child.signal).name
+    return Cause(f"{name} was ended by {known} without a word on why", evidence=(child.told,))
+
+
+def _lost(parts: Sequence[str], kernel: Sequence[Line]) -> Cause | None:
+    """A part that is gone and that the rest of the engine waits for; it can only be killed so."""
+    if not parts:
+        return None
+    return Cause(
+        f"the engine's {' and '.join(parts)} {_OUTSIDE}, and the rest of it has not noticed: "
+        f"{_killer(kernel)}"
+    )
+
+
+def _complaint(own: Sequence[Line]) -> Cause | None:
+    """The last thing that a process complained of before the end."""
     end = own[-1].time if own else 0.0
     causes = [
         line
@@ -239,7 +276,7 @@ def _unit_end(unit: UnitState | None, manager: Sequence[str], kernel: Sequence[L
     detail = f"exit status {unit.exit_status}{'/' + status if status else ''}"
     quiet = "" if manager else "; its journal could not be read or is empty"
     if unit.result == "signal" and unit.exit_status == signal.SIGKILL:
-        return Cause(f"{unit.name} was killed from outside (signal 9): {_killer(kernel)}{quiet}")
+        return Cause(f"{unit.name} {_OUTSIDE}: {_killer(kernel)}{quiet}")
     return Cause(f"{unit.name} ended ({reason}, {detail}) without a word on why{quiet}")
 
 

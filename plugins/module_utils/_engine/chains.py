@@ -100,6 +100,13 @@ class Chain:
         """Whether it only tells of another process's end."""
         return CONSEQUENCE.search(self.raised[-1].summary) is not None
 
+    @property
+    def deadly(self) -> bool:
+        """Whether its process surely died of it, and of nothing before."""
+        if self.consequence:
+            return False
+        return self.fatal or not (self.logged or self.survived)
+
 
 def exception_chains(lines: Sequence[Line]) -> list[Chain]:
     """Find every traceback, told apart by process, oldest first."""

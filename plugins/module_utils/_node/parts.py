@@ -32,6 +32,66 @@ def gone(titles: Iterable[str]) -> list[str]:
     return [part for part in _NEEDED if not any(name.startswith(part) for name in names)]
 
 
+def ended(seen: Iterable[str], now: Iterable[str]) -> list[str]:
+    """Which parts of an engine were there during its start and are not any more.
+
+    Of several schedulers one is enough: its rank has a name of its own, and the others wait for it.
+
+    Args:
+        seen: Process titles of this start so far.
+        now: Those of its processes now.
+
+    Returns:
+        Names such as `detokenizer` or `scheduler_TP3`, sorted.
+    """
+    names = {title.removeprefix(PREFIX) for title in {*seen} - {*now}}
+    return sorted(name for name in names if name.startswith(_NEEDED))
+
+
+UP_SECONDS = 30.0
+"""After the port opened; scheduler and detokenizer have their titles long before that."""
+
+
+class Roll:
+    """Calls the roll of an engine's parts during its start, look by look.
+
+    The rest of the engine waits for ever for a part that ended without the launcher noticing. One
+    that it notices takes a moment to end it all: hence the second look.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._missed: list[str] = []
+
+    def look(self, titles: Iterable[str], up_for: float) -> list[str]:
+        """Which parts are gone for good.
+
+        Args:
+            titles: Process titles now.
+            up_for: Seconds since the port opened, 0 while it is closed.
+
+        Returns:
+            Names as `ended` gives them, those that were missing at the last look too. What was
+            never seen counts `UP_SECONDS` after the port opened.
+        """
+        now = list(titles)
+        missing = ended(self._seen, now) or (gone(now) if up_for >= UP_SECONDS else [])
+        lost = [name for name in missing if name in self._missed]
+        self._seen.update(now)
+        self._missed = missing
+        return lost
+
+
+def of_listing(text: str, unit: str) -> list[str]:
+    """Titles of a unit's processes from what `LIST` printed, on a node that runs no module."""
+    rows = [words for line in text.splitlines() if len(words := line.split(maxsplit=2)) > 1]
+    return sorted(row[1] for row in rows if row[0] == unit and row[1].startswith(PREFIX))
+
+
+LIST = ("ps", "-e", "-o", "unit:128=,args=")
+"""Prints unit and command line of every process; procps of every systemd host knows units."""
+
+
 def read(unit: str) -> list[str]:
     """Titles of the engine's processes in a unit of this system, not of a container's."""
     found = []

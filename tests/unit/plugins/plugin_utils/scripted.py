@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class ScriptedNode(Node):
-    """A node whose unit and journal a test sets; commands are noted."""
+    """A node whose unit, processes and journal a test sets; commands are noted."""
 
     state: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
     feed: queue.Queue[str | None] = field(default_factory=queue.Queue)
     on_show: Callable[[int], None] = lambda _count: None
@@ -56,6 +57,8 @@ class ScriptedNode(Node):
         if argv[0] == "systemctl":
             self.on_show(sum(command[0] == "systemctl" for command in self.commands))
             return Completed(0, "".join(f"{k}={v}\n" for k, v in self.state.items()), "")
+        if argv[0] == "ps":
+            return Completed(0, "".join(f"sglang.service {t}\n" for t in self.titles), "")
         return Completed(0, "\n".join(self.lines), "")
 
     def _follow(self, argv: list[str], given: str) -> Follow:

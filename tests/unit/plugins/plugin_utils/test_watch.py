@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._node import parts
 from ansible_collections.sm120.sglang.plugins.plugin_utils import _watch
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
 from ansible_collections.sm120.sglang.plugins.plugin_utils._node import NodeError
@@ -238,6 +239,60 @@ class TestDead:
         outcome = watch(node, free_port(ADDRESS))
         assert outcome.cause is not None
         assert "it was stopped, or never started" in outcome.cause.summary
+
+    @pytest.mark.parametrize("killed", ["scheduler_TP0", "scheduler_TP1", "detokenizer"])
+    def test_a_part_that_ends_unnoticed_is_not_waited_for(
+        self, killed: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The launcher of 0.5.9 goes on, and its warm-up waits for ever."""
+        monkeypatch.setattr(_watch, "_UNIT_INTERVAL", 0.05)
+        monkeypatch.setattr(_watch, "_PARTS_INTERVAL", 0.1)
+        titles = ["scheduler_TP0", "scheduler_TP1", "detokenizer"]
+        node = ScriptedNode()
+
+        def on_show(count: int) -> None:
+            # They come one after the other, and one of them goes.
+            there = titles[: count - 1] if count < 9 else [one for one in titles if one != killed]
+            node.titles = [f"sglang::{one}" for one in there]
+
+        node.on_show = on_show
+        with serving(Engine(health=lambda: 503)) as web:
+            outcome = watch(node, web.port)
+        assert outcome.verdict == "dead"
+        assert outcome.reason == f"its {killed} ended, and the rest of it waits for that for ever"
+        assert outcome.cause is not None
+        assert outcome.cause.summary.startswith(f"the engine's {killed} was killed from outside")
+
+    def test_a_part_that_was_never_seen_is_missed_once_the_port_is_open(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(_watch, "_UNIT_INTERVAL", 0.05)
+        monkeypatch.setattr(_watch, "_PARTS_INTERVAL", 0.1)
+        monkeypatch.setattr(parts, "UP_SECONDS", 0.5)
+        node = ScriptedNode(titles=["sglang::scheduler"])
+        with serving(Engine(health=lambda: 503)) as web:
+            outcome = watch(node, web.port)
+        assert outcome.verdict == "dead"
+        assert outcome.reason.startswith("its detokenizer ended")
+
+    def test_a_death_that_the_launcher_notices_is_told_by_the_unit(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Between the end of a part and of the unit lies a moment."""
+        monkeypatch.setattr(_watch, "_UNIT_INTERVAL", 0.05)
+        monkeypatch.setattr(_watch, "_PARTS_INTERVAL", 0.1)
+        node = ScriptedNode(lines=raw_journal("scheduler-killed"))
+
+        def on_show(count: int) -> None:
+            node.titles = ["sglang::scheduler"] if count < 5 else []
+            if count >= 6:
+                node.die()
+
+        node.on_show = on_show
+        outcome = watch(node, free_port(ADDRESS))
+        assert outcome.reason == "the unit is failed (failed)"
+        assert outcome.cause is not None
+        assert "scheduler of rank 0 was killed from outside" in outcome.cause.summary
 
     def test_a_start_that_cannot_succeed_is_given_up_though_it_lives(self) -> None:
         node = ScriptedNode()

@@ -16,13 +16,19 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import U
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.plugins.module_utils._engine.constructed import (
+    OUTSIDE,
+    STAMP,
+    lines,
+    manager,
+    traceback,
+    unit,
+)
 from tests.unit.plugins.module_utils._engine.recordings import journal
 
 PATCH = Signature(
     "patch", r"has no attribute '(set_eagle3_\w+|[gs]et_embed_and_head)'", r"apply it: \1"
 )
-
-OUTSIDE = "killed-from-outside"
 
 
 @pytest.mark.parametrize(
@@ -150,6 +156,18 @@ def test_a_port_that_is_taken_is_told_while_the_process_still_lives() -> None:
         assert cause.signature == "port-in-use"
 
 
+def test_a_killed_scheduler_is_the_cause_and_not_who_noticed() -> None:
+    recorded = journal("scheduler-killed")
+    told = next(i for i, one in enumerate(recorded) if "Exit code: -9" in one.text)
+    # The launcher's own EOFError comes later; a verdict may come before it.
+    for journal_lines in (recorded, recorded[: told + 1]):
+        cause = find_cause(journal_lines, unit(result="exit-code", exit_status=1))
+        assert cause.summary.startswith(
+            "the engine's scheduler of rank 0 was killed from outside (signal 9): the kernel's log"
+        )
+        assert (cause.signature, cause.chain) == (OUTSIDE, ())
+
+
 def test_one_line_of_text() -> None:
     cause = Cause("KeyError: 12", "x.py:3", root="IndexError (y.py:4)", rank="TP1")
     assert str(cause) == "KeyError: 12 (x.py:3, TP1); first raised: IndexError (y.py:4)"
@@ -157,18 +175,6 @@ def test_one_line_of_text() -> None:
 
 
 # --- constructed journals: what cannot be provoked at will ---------------------------------
-
-
-def lines(text: str, pid: int = 10) -> list[Line]:
-    return [Line(line, pid=pid) for line in text.strip("\n").splitlines()]
-
-
-def traceback(error: str, *, mark: str = "", line: int = 7) -> str:
-    frame = f'  File "/v/sglang/srt/a.py", line {line}, in f'
-    return f"{mark}Traceback (most recent call last):\n{frame}\n    f()\n{error}"
-
-
-STAMP = "[2026-11-29 16:50:58 TP1] "
 
 
 def test_interleaved_processes_are_told_apart() -> None:
@@ -262,20 +268,6 @@ def test_the_engines_own_frame_is_the_place_not_a_library_below() -> None:
     assert find_cause(lines(text)).location == "x.py:5"
     outside = text.replace("site-packages/sglang/srt", "site-packages/other")
     assert find_cause(lines(outside)).location == "y.py:6"
-
-
-def unit(**values: object) -> UnitState:
-    base: dict[str, object] = {
-        "load_state": "loaded",
-        "active": "failed",
-        "sub": "failed",
-        "invocation_id": "1",
-    }
-    return UnitState("sglang.service", **{**base, **values})  # type: ignore[arg-type]
-
-
-def manager(*texts: str) -> list[Line]:
-    return [Line(text, pid=1, manager=True) for text in texts]
 
 
 @pytest.mark.parametrize(

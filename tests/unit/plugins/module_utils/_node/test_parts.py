@@ -24,6 +24,69 @@ def test_which_parts_are_gone(titles: list[str], expected: list[str]) -> None:
     assert parts.gone(titles) == expected
 
 
+@pytest.mark.parametrize(
+    ("seen", "now", "expected"),
+    [
+        (["sglang::scheduler", "sglang::detokenizer"], ["sglang::scheduler"], ["detokenizer"]),
+        # One rank of several: the others wait for it.
+        (
+            ["sglang::scheduler_TP0", "sglang::scheduler_TP1", "sglang::detokenizer"],
+            ["sglang::scheduler_TP0", "sglang::detokenizer"],
+            ["scheduler_TP1"],
+        ),
+        (["sglang::scheduler"], [], ["scheduler"]),
+        # What comes later, and what may end by itself.
+        ([], ["sglang::scheduler"], []),
+        (["sglang::scheduler", "sglang::sidecar"], ["sglang::scheduler"], []),
+    ],
+)
+def test_which_parts_have_ended_since(seen: list[str], now: list[str], expected: list[str]) -> None:
+    assert parts.ended(seen, now) == expected
+
+
+def test_a_part_is_lost_at_the_second_look_that_misses_it() -> None:
+    both, one = ["sglang::scheduler", "sglang::detokenizer"], ["sglang::scheduler"]
+    roll = parts.Roll()
+    assert [roll.look(both, 0), roll.look(one, 0), roll.look(one, 0)] == [[], [], ["detokenizer"]]
+    # It was not read once, or another process of that name took its place.
+    roll = parts.Roll()
+    assert [roll.look(titles, 0) for titles in (both, [], both, [])] == [[], [], [], []]
+
+
+def test_a_part_that_was_never_seen_is_lost_once_the_port_is_open_for_a_while() -> None:
+    roll = parts.Roll()
+    looks = [roll.look(["sglang::scheduler"], up) for up in (0, 29, 30, 32)]
+    assert looks == [[], [], [], ["detokenizer"]]
+    # A release that does not name its processes.
+    roll = parts.Roll()
+    assert [roll.look([], up) for up in (30, 60)] == [[], []]
+
+
+def test_titles_of_one_unit_in_a_listing_of_all() -> None:
+    """As procps prints it, in a lab node and with a second engine beside."""
+    listing = """\
+init.scope                  /usr/lib/systemd/systemd
+-                           [kthreadd]
+sglang.service              /opt/sglang/current/venv/bin/python -m sglang.launch_server sglang::x
+sglang.service              sglang::scheduler_TP0
+sglang.service              sglang::detokenizer
+other.service               sglang::scheduler_TP1
+
+"""
+    assert parts.of_listing(listing, "sglang.service") == [
+        "sglang::detokenizer",
+        "sglang::scheduler_TP0",
+    ]
+    assert parts.of_listing("error: unknown user-defined format specifier", "sglang.service") == []
+
+
+def test_the_listing_is_made_by_this_systems_own_programs() -> None:
+    done = subprocess.run(parts.LIST, capture_output=True, text=True, check=True)
+    own = service.process_unit(Path("/proc/self/cgroup").read_text())
+    units = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
+    assert (own or "-") in units
+
+
 def test_processes_are_read_by_title_and_unit() -> None:
     own = service.process_unit(Path("/proc/self/cgroup").read_text())
     command = ["bash", "-c", "exec -a sglang::scheduler_TP0 sleep 60"]
