@@ -123,6 +123,12 @@ class Node:
 
         return self._play(when, kill, extra, playbook).output
 
+    def deploy_and(
+        self, when: Callable[[str], bool], act: Callable[[], object], extra: dict[str, Any]
+    ) -> Outcome:
+        """Do something to the node at the first output line that is wanted; play on to the end."""
+        return self._play(when, lambda _process: act(), extra)
+
     def deploy_during(
         self,
         moments: Sequence[str],

@@ -8,7 +8,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from tests.lab_node import (
     Node,
     Outcome,
     fresh_node,
+    lab,
 )
 
 # The gate's short form: what a fault shows does not depend on the further questions.
@@ -39,6 +40,12 @@ BASE: dict[str, Any] = {
 SECOND: dict[str, Any] = {"source_patches_policy": "needed_only"}
 THIRD: dict[str, Any] = {"source_patches_ids": ["kimi_k25_eagle3_delegation"]}
 LAUNCH: dict[str, Any] = {"engine_arguments": {**LAB_ARGUMENTS, "max-total-tokens": 3072}}
+STARTED = "is active, main process"
+# Whether the journal of the present start has said something.
+SAID = (
+    "journalctl -q _SYSTEMD_INVOCATION_ID=$(systemctl show sglang -p InvocationID --value)"
+    " | grep -q '{}'"
+)
 
 
 class Broken(Node):
@@ -92,6 +99,12 @@ class Broken(Node):
         outputs = [play.communicate(timeout=PLAY_SECONDS)[0] for play in plays]
         return [Outcome(p.returncode, o, 0.0) for p, o in zip(plays, outputs, strict=True)]
 
+    def power_off(self, seconds: float) -> None:
+        """Cut the power, and boot again after a while."""
+        lab("kill", "lab-1")
+        time.sleep(seconds)
+        lab("up")
+
     def possessions(self) -> set[str]:
         """What no fault may cost: complete releases, launch records, every file of the models."""
         return set(
@@ -120,6 +133,16 @@ def known_answer() -> dict[str, Any]:
         "max_tokens": chat["max_tokens"],
         "expect": chat["text"].strip(),
     }
+
+
+def at(text: str) -> Callable[[str], bool]:
+    """The moment at which a play prints a text."""
+    return lambda line: text in line
+
+
+def task(role: str, name: str) -> Callable[[str], bool]:
+    """The moment at which a task begins."""
+    return at(f"TASK [sm120.sglang.{role} : {name}")
 
 
 def ends_well(outcome: Outcome, *, cause: str, remedy: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of models that are damaged or exchanged under a serving engine."""
+"""Files of models and of the configuration that are damaged or exchanged under a serving engine."""
 
 from __future__ import annotations
 
@@ -45,3 +45,19 @@ def test_the_config_of_another_model(node: Broken) -> None:
     assert foreseen.says("the engine RESTARTS"), foreseen.output
     mended(node)
     assert node.run(f"sha256sum < {TARGET}/config.json") == good
+
+
+@pytest.mark.fault("wrong-api-key")
+def test_the_key_on_the_node_is_not_the_inventorys(node: Broken) -> None:
+    """Edited by hand, and the engine was restarted with it."""
+    wrong = node.play("status", engine_api_key="x" * 32)
+    assert wrong.says("the API key given here is not the engine's"), wrong.output
+    node.run(
+        "sed -i 's/api-key: .*/api-key: \"forged\"/' /etc/sglang/secrets.yaml; "
+        "systemctl restart --no-block sglang; sleep 2"
+    )
+    node.wait("systemctl is-active sglang")
+    outcome = mended(node)
+    said = "secrets.yaml: content differs, and the engine was started with it"
+    assert outcome.says(said), outcome.output
+    assert not outcome.says("forged"), outcome.output

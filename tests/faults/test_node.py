@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's disks, journal, clock and units."""
+"""The node's disks, memory, journal, clock and units."""
 
 from __future__ import annotations
 
