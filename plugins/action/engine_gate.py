@@ -9,6 +9,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     FAIL,
     WARN,
+    completion_text,
     gate_message,
     known_answer,
     overall,
@@ -90,6 +91,7 @@ class ActionModule(EngineAction):
             "verdict": verdict,
             "checks": [check.as_dict() for check in checks],
             "seconds": round(run.seconds, 1),
+            "answer": completion_text(run.answer) or "",
             "accept_length": round(length, 3) if length is not None else None,
             "verify_steps": run.measured.steps,
             "engine": describe_engine(run.model_info),

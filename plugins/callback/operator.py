@@ -24,6 +24,8 @@ author:
   - The sm120.sglang maintainers
 """
 
+import importlib
+import pkgutil
 import re
 import sys
 import textwrap
@@ -31,6 +33,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.callback.default import CallbackModule as Default
+from ansible_collections.sm120.sglang.plugins import filter as filters
 
 if TYPE_CHECKING:
     from ansible.executor.task_result import CallbackTaskResult
@@ -113,6 +116,12 @@ class CallbackModule(Default):  # type: ignore[misc]
     """The callback; options are those of the default one."""
 
     CALLBACK_NAME = "sm120.sglang.operator"
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        """Import once what every worker, one for each task and node, would import for itself."""
+        for module in pkgutil.iter_modules(filters.__path__, f"{filters.__name__}."):
+            importlib.import_module(module.name)
+        super().v2_playbook_on_start(playbook)
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Show a failure as its message."""

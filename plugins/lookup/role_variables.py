@@ -33,13 +33,15 @@ _raw:
   elements: str
 """
 
+import functools
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.lookup import LookupBase
 
 
+@functools.cache
 def role_options(folder: Path, role: str) -> dict[str, dict[str, Any]]:
     """The public variables of a role.
 
@@ -54,7 +56,7 @@ def role_options(folder: Path, role: str) -> dict[str, dict[str, Any]]:
         OSError: The role has no argument spec.
     """
     text = (folder / role / "meta" / "argument_specs.yml").read_text("utf-8")
-    options: dict[str, dict[str, Any]] = yaml.safe_load(text)["argument_specs"]["main"]["options"]
+    options: dict[str, dict[str, Any]] = yaml_load(text)["argument_specs"]["main"]["options"]
     return options
 
 

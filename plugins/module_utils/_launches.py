@@ -58,6 +58,7 @@ class Launch:
         ready_seconds: From the unit's start to ready; None when this start was not watched.
         accept_length: As the gate measured it; None without speculation.
         gate: Parameters of `engine_gate`, without the API key.
+        answer: What it answered to the gate's known question.
         files: Path, mode, owner and group of each file, without content.
     """
 
@@ -68,6 +69,7 @@ class Launch:
     ready_seconds: float | None = None
     accept_length: float | None = None
     gate: Mapping[str, Any] = field(default_factory=dict)
+    answer: str = ""
     files: tuple[Mapping[str, str], ...] = ()
 
 

@@ -160,6 +160,10 @@ checks:
     remedy:
       description: What to do about it, empty when nothing is to be done.
       type: str
+answer:
+  description: The text that the engine answered to the known question, or in its place.
+  returned: always
+  type: str
 accept_length:
   description: Tokens per verify step, bonus token included; null when not measured.
   returned: always

@@ -44,6 +44,10 @@ options:
     description: Parameters of M(sm120.sglang.engine_gate), without the API key.
     type: dict
     default: {}
+  answer:
+    description: What the engine answered to the gate's known question.
+    type: str
+    default: ""
   rolled_back_from:
     description: The launch that was left by hand; the next plan says so.
     type: dict
@@ -112,6 +116,7 @@ def main() -> None:
             "ready_seconds": {"type": "float", "default": 0.0},
             "accept_length": {"type": "float"},
             "gate": {"type": "dict", "default": {}},
+            "answer": {"type": "str", "default": ""},
             "rolled_back_from": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
@@ -143,6 +148,7 @@ def main() -> None:
         ready_seconds=asked["ready_seconds"] or seen.get("ready_seconds"),
         accept_length=asked["accept_length"],
         gate=asked["gate"],
+        answer=asked["answer"],
     )
     try:
         result["changed"] |= _launches.save(config, record, files)

@@ -95,6 +95,35 @@ options:
         keyring. Nothing is read when empty.
     type: dict
     default: {}
+  engine:
+    description:
+      - The engine to ask one question while the rest is read. Without it none is asked.
+    type: dict
+    suboptions:
+      host:
+        description: The address that it listens on.
+        type: str
+        required: true
+      port:
+        description: The port that it listens on.
+        type: int
+        required: true
+      api_key:
+        description: Its key.
+        type: str
+        default: ""
+      model:
+        description: The served model's name.
+        type: str
+        required: true
+      known_answer:
+        description: A question and what its answer holds, as M(sm120.sglang.engine_gate) takes it.
+        type: dict
+        default: {}
+      timeout:
+        description: Seconds to wait for the answer.
+        type: float
+        default: 20.0
 attributes:
   check_mode:
     description: The same in check mode.
@@ -176,6 +205,14 @@ cuda:
       toolkits; empty unless asked for.
   type: dict
   returned: always
+answer:
+  description:
+    - The verdict on what the engine answered, as M(sm120.sglang.engine_gate) has it for each check,
+      and C(seconds); empty when it was not asked.
+    - Where the launch that serves once gave the known answer, only the first tokens are asked for;
+      C(warn) when they are others than then.
+  type: dict
+  returned: always
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -185,6 +222,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _failures, _launches, _verified
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import pending, store
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.asking import Question
 from ansible_collections.sm120.sglang.plugins.module_utils._host.read import read_host
 from ansible_collections.sm120.sglang.plugins.module_utils._node import (
     cuda,
@@ -208,8 +246,12 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
         _verified.VerifyError: A manifest is malformed.
         pending.GuardError: A benchmark is pending, and it is not readable which.
         PermissionError: A folder of the product is not for this user.
+        ValueError: The known answer is not one.
     """
     full = asked["verify"] == "full"
+    launches = _launches.read(Path(asked["config"]))
+    serving = launches["records"].get(launches[_launches.SERVING], {})
+    question = Question(asked["engine"], serving.get("answer", "")) if asked["engine"] else None
     # What other programs read (the release's files, the cards, packages), they read meanwhile.
     with ThreadPoolExecutor(max_workers=3) as pool:
         releases = pool.submit(
@@ -220,7 +262,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
         return {
             "models": deployment.read_models(asked["models"], full),
             "system": system.read_system(asked["disks"], asked["packages"], asked["commands"]),
-            "launches": _launches.read(Path(asked["config"])),
+            "launches": launches,
             "failures": _failures.read(Path(asked["failures"])),
             "benchmark": {
                 **pending.read(pending.STATE),
@@ -234,6 +276,8 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
             "host": host.result(),
             "cuda": driver.result() if driver else {},
             "releases": releases.result(),
+            # Last: the engine answers while the rest is read.
+            "answer": question.result() if question else {},
         }
 
 
@@ -266,12 +310,23 @@ def main() -> None:
             "host": {"type": "bool", "default": False},
             "host_root": {"type": "path", "default": "/"},
             "cuda": {"type": "dict", "default": {}},
+            "engine": {
+                "type": "dict",
+                "options": {
+                    "host": {"type": "str", "required": True},
+                    "port": {"type": "int", "required": True},
+                    "api_key": {"type": "str", "default": "", "no_log": True},
+                    "model": {"type": "str", "required": True},
+                    "known_answer": {"type": "dict", "default": {}},
+                    "timeout": {"type": "float", "default": 20.0},
+                },
+            },
         },
         supports_check_mode=True,
     )
     try:
         found = read(module.params)
-    except (_verified.VerifyError, pending.GuardError) as error:
+    except (_verified.VerifyError, pending.GuardError, ValueError) as error:
         module.fail_json(msg=str(error))
     except PermissionError as error:
         module.fail_json(msg=f"{error.filename} is not readable for this user; run with become")

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.asking import QUESTION, SHORT
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     FAIL,
     PROMPTS,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 
 _MAX_REQUESTS = 32
 _SERVER_INFO_TIMEOUT = 10.0
-_SHORT = 8
-_QUESTION = ({"role": "user", "content": "Reply with one word: what is the capital of France?"},)
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class GateRun:
         subject = Subject(
             server=answer.body if isinstance(answer.body, dict) else {},
             model=self.model_info,
-            question=self.plan.known_answer or KnownAnswer(messages=_QUESTION, max_tokens=_SHORT),
+            question=self.plan.known_answer or KnownAnswer(messages=QUESTION, max_tokens=SHORT),
             answer=self.answer,
             per_token=per_token,
             prompts=self.plan.prompts,
@@ -157,7 +156,7 @@ class GateRun:
         wanted = self.plan.known_answer
         begun = time.monotonic()
         if wanted is None:
-            answer = self.chat(_QUESTION, _SHORT)
+            answer = self.chat(QUESTION, SHORT)
         elif wanted.prompt:
             answer = self.generate(wanted.prompt, wanted.max_tokens, ignore_eos=False)
         else:

@@ -13,7 +13,7 @@ import yaml
 
 REPOSITORY = Path(__file__).parents[3]
 ROLES = sorted(path.name for path in (REPOSITORY / "roles").iterdir() if path.is_dir())
-BESIDE = {"observability", "gateway", "rollback"}  # roles of playbooks of their own
+BESIDE = {"observability", "gateway", "rollback", "benchmark"}  # roles of playbooks of their own
 STEPS = ["check", "install", "configure", "run", "confirm"]
 
 
@@ -84,7 +84,8 @@ def test_names_say_whose_they_are(role: str) -> None:
     derived = load(role, "vars/main.yml") or {}
     assert [name for name in derived if not name.startswith(f"_{role}_")] == []
     for task in tasks_of(role):
-        names = [name for name in task.get("ansible.builtin.set_fact", {}) if name != "cacheable"]
+        facts = task.get("ansible.builtin.set_fact") or {}  # none: what a lookup settles
+        names = [name for name in facts if name != "cacheable"]
         # An included role takes its own variables.
         included = task.get("ansible.builtin.include_role", {}).get("name", "").rpartition(".")[2]
         foreign = (f"{included}_", f"_{included}_") if included else ()
@@ -141,6 +142,7 @@ def test_tasks_use_full_names_and_real_booleans(role: str) -> None:
     keywords |= {"become", "become_user", "changed_when", "failed_when", "check_mode", "diff"}
     keywords |= {"no_log", "block", "rescue", "always", "until", "retries", "delay", "notify"}
     keywords |= {"environment", "run_once", "ignore_errors", "any_errors_fatal", "throttle"}
+    keywords |= {"args"}
     for task in tasks_of(role):
         assert task["name"][0].isupper()
         modules = set(task) - keywords
@@ -171,7 +173,6 @@ def test_the_playbook_has_every_role_and_no_other() -> None:
         "model_store",
         "engine",
         "health_gate",
-        "benchmark",  # its variables, for the gate of an upgrade
     ]
 
 
@@ -196,7 +197,7 @@ def test_whatever_fails_between_build_and_completion_leaves_no_tree_behind() -> 
 
 def test_preflight_knows_every_role_of_the_playbook() -> None:
     roles = load("preflight", "vars/main.yml")["_preflight_roles"]
-    assert sorted(roles) == sorted(set(ROLES) - BESIDE)
+    assert sorted(roles) == sorted(set(ROLES) - (BESIDE - {"benchmark"}))
 
 
 @pytest.mark.parametrize("inventory", ["example", "lab"])
@@ -209,3 +210,43 @@ def test_inventories_use_variables_that_exist(inventory: str) -> None:
         ours = {name for name in names if name.startswith(tuple(f"{role}_" for role in ROLES))}
         assert ours <= known, path
         assert all(name.startswith("lab_") for name in names - ours), path
+
+
+SETTLED = {
+    "early": load("preflight", "vars/main.yml")["_preflight_settled_early"],
+    "late": load("preflight", "vars/main.yml")["_preflight_settled"],
+}
+
+
+def settled(which: str) -> list[str]:
+    """The names of a list in `roles/preflight/vars/main.yml`, other lists put in."""
+    preflight, engine = load("preflight", "vars/main.yml"), load("engine", "vars/main.yml")
+    lists = {**preflight, **engine}
+    text = re.sub(
+        r"(?<!')\b(_engine_settled)\b(?!')",
+        lambda found: repr(lists[found[1]]),
+        SETTLED[which],
+    )
+    return re.findall(r"'(_\w+)'", text)
+
+
+@pytest.mark.parametrize("which", SETTLED)
+def test_what_is_settled_stands_after_what_it_is_made_of(which: str) -> None:
+    names = settled(which)
+    assert len(names) == len(set(names)) > 10
+    sources = {
+        name: yaml.safe_dump(value)
+        for role in load("preflight", "vars/main.yml")["_preflight_defining"]
+        for name, value in (load(role, "vars/main.yml") or {}).items()
+    }
+    assert set(names) <= set(sources)
+    for place, name in enumerate(names):
+        # Of what is made of others and not settled itself, those others count.
+        seen, waiting = set(), {name}
+        while waiting:
+            one = waiting.pop()
+            seen.add(one)
+            used = {other for other in sources if re.search(rf"\b{other}\b", sources[one])}
+            waiting |= {u for u in used if u not in names} - seen
+            later = used & set(names[place + 1 :])
+            assert later == set(), f"{name} ({one}) is made of {later}, settled after it"
