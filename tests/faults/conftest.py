@@ -161,10 +161,13 @@ def untouched(node: Broken, engine: str) -> None:
 
 
 def mended(node: Broken) -> Outcome:
-    """An ordinary run ends well, and the engine has answered a real prompt in its gate."""
+    """An ordinary run ends well, and the engine has answered a real prompt.
+
+    In its gate, or, where there is nothing to do, while the node was read.
+    """
     outcome = node.deploy()
     assert outcome.code == 0, outcome.output
-    assert outcome.says("OK known_answer"), outcome.output
+    assert outcome.says("OK known_answer") or outcome.says("and answered 'one two"), outcome.output
     return outcome
 
 
