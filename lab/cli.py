@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab import host, mounts, node, personal, rootfs, ssh
@@ -35,29 +36,32 @@ def tell(line: str) -> None:
     print(f"lab: {line}", flush=True)
 
 
-def up(lab: Lab, count: int, arguments: Sequence[str]) -> int:
+def up(lab: Lab, count: int, arguments: Sequence[str], base: Path | None = None) -> int:
     """Bring up lab-1 to lab-N; nodes beyond N are left as they are.
 
     Args:
         lab: which lab.
         count: N.
         arguments: the command line, to go on as root when there is something to do.
+        base: file system that new nodes share; the lab's own when left out.
 
     Returns:
         Exit status.
 
     Raises:
-        LabError: a node does not come up.
+        LabError: a node does not come up, or there is no such file system.
     """
     names = [node_name(index) for index in range(1, count + 1)]
     if all(_serves(lab, name) for name in names):
         for name in names:
             tell(_line(lab, name, "already up"))
         return 0
+    if base is not None and not (base / "etc/os-release").exists():
+        raise LabError(f"{base} is no file system of a machine; it has no etc/os-release")
     host.become_root(arguments)
     host.ensure_packages(tell, os.environ)
     with lab.lock(tell):
-        _bring_up(lab, names)
+        _bring_up(lab, names, base)
     return 0
 
 
@@ -66,13 +70,13 @@ def _serves(lab: Lab, name: str) -> bool:
     return record is not None and lab.ready(name) and ssh.banner(record, timeout=1.0)
 
 
-def _bring_up(lab: Lab, names: Sequence[str]) -> None:
+def _bring_up(lab: Lab, names: Sequence[str], given: Path | None) -> None:
     begin = time.monotonic()
     release = host.this_suite()
     ssh.ensure_key(lab.key, "sglang-lab")
     apt = host.this_apt(release)
     new = {name for name in names if lab.load(name) is None}
-    base = rootfs.ensure(lab, release, tell) if new else lab.rootfs
+    base = given or (rootfs.ensure(lab, release, tell) if new else lab.rootfs)
     started, waiting = [], []
     for name in names:
         if not lab.running(name):
@@ -92,7 +96,7 @@ def _bring_up(lab: Lab, names: Sequence[str]) -> None:
     for name in names:
         how = "new" if name in new else "booted again" if name in started else "already up"
         tell(_line(lab, name, how))
-    if new:
+    if new and given is None:
         for old in rootfs.prune(lab, base):
             tell(f"removed the old base file system {old}")
     tell(f"ready after {time.monotonic() - begin:.1f} s")
@@ -276,6 +280,12 @@ def parser() -> argparse.ArgumentParser:
         "up", help="bring up nodes lab-1 to lab-N; running ones are left alone"
     )
     add.add_argument("--nodes", type=int, metavar="N", help="default: LAB_NODES, else 1")
+    add.add_argument(
+        "--base",
+        type=Path,
+        metavar="DIR",
+        help="file system that new nodes share, such as another node's; default: the lab's own",
+    )
     add = commands.add_parser("down", help="shut nodes down and remove them")
     add.add_argument("nodes", nargs="*", metavar="NODE", help="default: all")
     add.add_argument("--purge", action="store_true", help="also the base file system and the key")
@@ -293,7 +303,7 @@ def parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace, arguments: Sequence[str], remote: Sequence[str]) -> int:
     lab = Lab(state_dir())
     commands: dict[str, Callable[[], int]] = {
-        "up": lambda: up(lab, _count(options.nodes), arguments),
+        "up": lambda: up(lab, _count(options.nodes), arguments, options.base),
         "down": lambda: down(lab, options.nodes, options.purge, arguments),
         "status": lambda: status(lab, options.json),
         "ssh": lambda: open_ssh(lab, options.node, remote),

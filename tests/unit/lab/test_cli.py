@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -184,7 +185,7 @@ def test_the_number_of_nodes_comes_from_the_environment(
 ) -> None:
     seen: list[int] = []
 
-    def up(_: Lab, count: int, __: object) -> int:
+    def up(_: Lab, count: int, __: object, ___: object) -> int:
         seen.append(count)
         return 0
 
@@ -193,6 +194,13 @@ def test_the_number_of_nodes_comes_from_the_environment(
     cli.main(["up"])
     cli.main(["up", "--nodes", "2"])
     assert seen == [3, 2]
+
+
+def test_a_base_that_is_no_file_system_is_refused(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["up", "--base", str(tmp_path)]) == 1
+    assert "no file system of a machine" in capsys.readouterr().err
 
 
 def test_host_packages(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
