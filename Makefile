@@ -114,7 +114,8 @@ releases-doc: venv ## Make the table of docs/releases.md from all published rele
 	$(PY) scripts/releases_doc.py
 
 .PHONY: bench
-bench: venv ## How long it takes to judge a release, and to read a node
+bench: lab-packages lab-models ## What a re-run costs on 1, 5 and 20 nodes; how long judging a release and reading a node take
+	$(PY) -m benchmarks.rerun
 	$(PY) benchmarks/release_report.py
 	$(PY) benchmarks/reading.py
 
