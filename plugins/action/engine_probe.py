@@ -61,6 +61,8 @@ class ActionModule(EngineAction):
             "uptime": None if uptime is None else round(max(0.0, uptime)),
             "restarts": unit.restarts,
             "main_pid": unit.main_pid,
+            "node": around.place.rank + 1,
+            "nodes": around.place.size,
             "invocation_id": unit.invocation_id,
             "gpus": list(around.gpus),
             "seconds": found.seconds,

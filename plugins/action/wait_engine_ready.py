@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import describe_engine
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.report import (
     dead_message,
+    lost_message,
     stuck_message,
     timeout_message,
     unauthorized_message,
@@ -20,6 +23,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_action import
     engine_address,
 )
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
+from ansible_collections.sm120.sglang.plugins.plugin_utils._party import Party
 from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import Outcome, Watch
 
 if TYPE_CHECKING:
@@ -35,6 +39,8 @@ class ActionModule(EngineAction):
         **CONNECTION_SPEC,
         "timeout": {"type": "float", "default": 1800.0},
         "remedies": {"type": "list", "elements": "dict", "default": []},
+        "rank": {"type": "int", "default": 0},
+        "others": {"type": "list", "elements": "str", "default": []},
     }
 
     def look(self, node: Node, parameters: dict[str, Any], host: str) -> dict[str, Any]:
@@ -45,6 +51,9 @@ class ActionModule(EngineAction):
         address = engine_address(parameters["host"])
         secrets = [parameters["api_key"]] if parameters["api_key"] else []
         http = EngineHTTP(node.http(), address, parameters["port"], parameters["api_key"] or "")
+        # The same for all nodes of one task: its workers have this folder and number in common.
+        folder = Path(constants.DEFAULT_LOCAL_TMP) / f"engine-{self._task._uuid}"
+        party = Party(folder, host, parameters["others"])
         watch = Watch(
             node,
             http,
@@ -52,18 +61,23 @@ class ActionModule(EngineAction):
             say=lambda seconds, text: self.say(host, seconds, text, secrets),
             remedies=remedies,
             release=parameters["release"],
+            rank=parameters["rank"],
+            lost=party.lost,
         )
         outcome = watch.run(parameters["timeout"])
         found = _facts(outcome)
         if outcome.verdict == "ready":
-            found["release"] = _release(http)
+            found["release"] = "" if parameters["rank"] else _release(http)
             if not outcome.already:
                 self.say(
                     host, outcome.elapsed, f"ready {outcome.seconds:.0f} s after start", secrets
                 )
             return found
         where = f"{address}:{parameters['port']}"
-        return {**found, "failed": True, "msg": _message(outcome, host, where)}
+        message = _message(outcome, host, where)
+        if outcome.verdict == "dead":
+            party.failed(message)
+        return {**found, "failed": True, "msg": message}
 
 
 def _message(outcome: Outcome, host: str, where: str) -> str:
@@ -71,6 +85,8 @@ def _message(outcome: Outcome, host: str, where: str) -> str:
         return dead_message(
             host, outcome.reason, outcome.elapsed, outcome.cause, str(outcome.tracker.current)
         )
+    if outcome.verdict == "lost":
+        return lost_message(host, outcome.elapsed, outcome.lost_to, outcome.reason)
     if outcome.verdict == "stuck":
         return stuck_message(host, outcome.elapsed, outcome.readiness.waiting_for(), outcome.reason)
     if outcome.verdict == "unauthorized":
@@ -94,6 +110,7 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
         "phase_times": outcome.phases,
         "invocation_id": outcome.unit.invocation_id,
         "main_pid": outcome.unit.main_pid,
+        "lost_to": outcome.lost_to,
         "engine": describe_engine(outcome.readiness.model_info or {}),
     }
     if outcome.cause is not None:

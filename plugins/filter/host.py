@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _decide
+from ansible_collections.sm120.sglang.plugins.module_utils._group import reach
 from ansible_collections.sm120.sglang.plugins.module_utils._host import judge, report
 
 
@@ -15,8 +16,8 @@ def preflight_verdicts(node: Mapping[str, Any], wanted: Mapping[str, Any]) -> li
 
     Args:
         node: What `node_facts` with `host: true` gave.
-        wanted: As for `_decide.preflight`, and `host` (as for `judge.judge`), `fail_on` and
-            `accept`.
+        wanted: As for `_decide.preflight`, and `group` (as for `reach.judge`), `host` (as for
+            `judge.judge`), `fail_on` and `accept`.
 
     Returns:
         One verdict a check.
@@ -27,7 +28,7 @@ def preflight_verdicts(node: Mapping[str, Any], wanted: Mapping[str, Any]) -> li
             wanted["fail_on"],
             wanted["accept"],
         )
-        for entry in _decide.preflight(node, wanted)
+        for entry in [*_decide.preflight(node, wanted), *reach.judge(node, wanted["group"])]
     ]
     host = judge.judge(node["host"], wanted["host"], wanted["fail_on"], wanted["accept"])
     return [*deployment, *host]

@@ -69,16 +69,16 @@ def memory_plan(node: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str,
 
     Args:
         node: The reading of `node_facts`.
-        wanted: As for `pairing_verdicts`, with `ranks` (tensor parallel size) and `fraction`
-            (`auto` or a number; `mem-fraction-static` among the arguments wins).
+        wanted: As for `pairing_verdicts`, with `ranks` (tensor parallel size), `fraction`
+            (`auto` or a number; `mem-fraction-static` among the arguments wins), and `others`, the
+            readings of the engine's other nodes.
     """
     given: dict[str, Any] = dict(_launch.dash_names(wanted["arguments"]))
     fraction = given.get("mem-fraction-static") or wanted["fraction"]
     if wrong := memory.fraction_problem(fraction):
         raise _launch.LaunchError(f"mem_fraction_static: {wrong}")
     configs, weights = wanted["configs"], [_weights(model, node) for model in wanted["models"]]
-    gpus = ((node.get("host") or {}).get("smi") or {}).get("gpus") or []
-    sizes = [gpu["memory_mib"] for gpu in gpus if gpu.get("memory_mib")]
+    sizes = [size for one in (node, *wanted.get("others", ())) for size in _gpu_sizes(one)]
     problem = next((entry["problem"] for entry in weights if entry["problem"]), "")
     if given.get("device") == "cpu" or not sizes:
         return _planned(memory.plan(None, fraction, 0, why="no GPU"))
@@ -101,6 +101,11 @@ def memory_plan(node: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str,
     length, cap = given.get("context-length"), given.get("max-total-tokens")
     context = _launch.decide_context(configs[0], draft, int(length) if length else None).target
     return _planned(memory.plan(need, fraction, context, cap=int(cap) if cap else None))
+
+
+def _gpu_sizes(node: Mapping[str, Any]) -> list[int]:
+    gpus = ((node.get("host") or {}).get("smi") or {}).get("gpus") or []
+    return [gpu["memory_mib"] for gpu in gpus if gpu.get("memory_mib")]
 
 
 def _planned(plan: memory.MemoryPlan) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def _row(node: str, one: Mapping[str, Any]) -> tuple[str, ...]:
     waits = "-" if one["running"] is None else f"{one['running']}/{_or(one['queued'], '{}')}"
     return (
         node,
-        one["state"],
+        one["state"] + (f" ({one['node']} of {one['nodes']})" if one["nodes"] > 1 else ""),
         one["release"] or "-",
         one["sglang"] or "-",
         str(len(one["patches"])),

@@ -60,6 +60,7 @@ class Wanted:
         release: SGLang's version.
         cuda: Whether the stack runs on GPUs.
         tp_size: GPUs that one engine spans.
+        nodes: Nodes that they are in.
         allreduce: One of `CHOICES`.
         symm_mem: One of `SWITCHES`.
         patches: Ids of the source patches that the release gets.
@@ -70,6 +71,7 @@ class Wanted:
     release: str
     cuda: bool
     tp_size: int
+    nodes: int = 1
     allreduce: str = "auto"
     symm_mem: str = "auto"
     patches: Collection[str] = ()
@@ -150,6 +152,12 @@ def decide(wanted: Wanted, node: Node) -> Decision:
     if wanted.tp_size < 2:
         return Decision("none", "one GPU has nothing to add up")
     mode = "symm_mem" if switch == "on" else wanted.allreduce
+    if wanted.nodes > 1:
+        return _across_nodes(wanted, mode)
+    return _inside_a_node(wanted, node, mode, switch)
+
+
+def _inside_a_node(wanted: Wanted, node: Node, mode: str, switch: str) -> Decision:
     if mode == "symm_mem":
         return _symm_mem_by_wish(wanted, node)
     if mode == "pcie_ipc":
@@ -158,6 +166,23 @@ def decide(wanted: Wanted, node: Node) -> Decision:
         return Decision("nccl", "engine_allreduce asks for it")
     by_hand = _by_hand(wanted)
     return by_hand or _automatic(wanted, node, switch)
+
+
+def _across_nodes(wanted: Wanted, mode: str) -> Decision:
+    """Leave it to NCCL: its rivals map other GPUs' memory, which ends at the node.
+
+    SGLang asks for symmetric memory without a look at the nodes (0.5.9
+    srt/distributed/device_communicators/torch_symm_mem.py:101).
+    """
+    by_hand = _by_hand(wanted)
+    rival = by_hand.mode if by_hand is not None else mode
+    if rival in ("symm_mem", "pcie_ipc"):
+        raise LaunchError(
+            f"{rival} is asked for and works inside one node, and this engine spans "
+            f"{wanted.nodes}; set engine_allreduce to auto or nccl, and take it out of "
+            "engine_torch_symm_mem, engine_arguments and engine_environment"
+        )
+    return Decision("nccl", f"the engine spans {wanted.nodes} nodes")
 
 
 def _switch(value: object) -> str:

@@ -211,7 +211,8 @@ def engine(
 def _lost(node: Mapping[str, Any]) -> str:
     """What of an engine that serves was killed without the rest of it noticing, in words."""
     unit = node["unit"]
-    lost = parts.gone(unit["titles"])
+    arguments = node.get("configured", {}).get("arguments", {})
+    lost = parts.gone(unit["titles"], parts.node_rank(arguments))
     if lost and any(entry["unit"] == unit["name"] for entry in node["ports"]):
         return f"its {' and '.join(lost)} was killed, and the HTTP server has not noticed"
     return ""

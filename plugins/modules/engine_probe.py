@@ -114,6 +114,14 @@ main_pid:
   description: The engine's main process.
   returned: always
   type: int
+node:
+  description: Which of its engine's nodes this is; 1 is the one that serves.
+  returned: always
+  type: int
+nodes:
+  description: How many nodes form the engine, by what runs.
+  returned: always
+  type: int
 invocation_id:
   description: systemd's identifier of this start.
   returned: always

@@ -124,6 +124,13 @@ options:
         description: Seconds to wait for the answer.
         type: float
         default: 20.0
+  peers:
+    description:
+      - How to reach the other nodes of the same engine, C(own) this node's address, C(port) that of
+        the rendezvous, and C(others) by name their C(address) and C(port). Nothing is read when
+        empty.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: The same in check mode.
@@ -213,6 +220,12 @@ answer:
       C(warn) when they are others than then.
   type: dict
   returned: always
+peers:
+  description:
+    - Interface and addresses of this node, and whether the other nodes answer; empty unless asked
+      for.
+  type: dict
+  returned: always
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -228,6 +241,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._node import (
     cuda,
     deployment,
     parts,
+    peers,
     service,
     system,
 )
@@ -253,12 +267,13 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
     serving = launches["records"].get(launches[_launches.SERVING], {})
     question = Question(asked["engine"], serving.get("answer", "")) if asked["engine"] else None
     # What other programs read (the release's files, the cards, packages), they read meanwhile.
-    with ThreadPoolExecutor(max_workers=3) as pool:
+    with ThreadPoolExecutor(max_workers=4) as pool:
         releases = pool.submit(
             deployment.read_releases, Path(asked["root"]), asked["releases"], full
         )
         host = pool.submit(_read_host, asked)
         driver = pool.submit(cuda.read_cuda, asked["cuda"]) if asked["cuda"] else None
+        others = pool.submit(peers.read_peers, asked["peers"]) if asked["peers"] else None
         return {
             "models": deployment.read_models(asked["models"], full),
             "system": system.read_system(asked["disks"], asked["packages"], asked["commands"]),
@@ -275,6 +290,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
             "user": deployment.read_user(asked["user"]),
             "host": host.result(),
             "cuda": driver.result() if driver else {},
+            "peers": others.result() if others else {},
             "releases": releases.result(),
             # Last: the engine answers while the rest is read.
             "answer": question.result() if question else {},
@@ -310,6 +326,7 @@ def main() -> None:
             "host": {"type": "bool", "default": False},
             "host_root": {"type": "path", "default": "/"},
             "cuda": {"type": "dict", "default": {}},
+            "peers": {"type": "dict", "default": {}},
             "engine": {
                 "type": "dict",
                 "options": {

@@ -25,6 +25,19 @@ options:
       - Upper bound in seconds. Large models need many minutes; a dead engine ends the wait early.
     type: float
     default: 1800
+  rank:
+    description:
+      - Which of its engine's nodes this is. All but the first answer C(/health) alone, as soon as
+        their schedulers have loaded.
+    type: int
+    default: 0
+  others:
+    description:
+      - The other nodes of the engine, in the same task. The wait ends as soon as one of them is
+        seen to be dead.
+    type: list
+    elements: str
+    default: []
 notes:
   - Set C(become) unless the remote user may read the journal (group C(systemd-journal)). Only sudo
     is supported.
@@ -84,6 +97,10 @@ main_pid:
   description: The engine's main process.
   returned: always
   type: int
+lost_to:
+  description: The other node of the engine that was seen to be dead, empty without one.
+  returned: always
+  type: str
 engine:
   description: What C(/model_info) says about the model; never its secrets.
   returned: always

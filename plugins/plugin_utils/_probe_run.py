@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import PhaseTracker
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer, Ask
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import (
+    ALONE,
     Asked,
     Load,
+    Place,
     State,
     decide,
+    place_of,
     read_load,
     release_of,
     was_served,
@@ -39,6 +42,7 @@ _NOT_FOUND, _UNAUTHORIZED = 404, 401
 _SHORT = 8
 _PROMPT = "The capital of France is"
 _MARK = "--part--"
+_PARTS = 7
 # Everything else about the node in one command: its clock, the release, the cards.
 _SCRIPT = """
 date +%s
@@ -54,6 +58,8 @@ echo {mark}
 command -v nvidia-smi >/dev/null && timeout 4 nvidia-smi \
   --query-gpu=index,memory.used,memory.total,utilization.gpu,temperature.gpu,power.draw \
   --format=csv,noheader,nounits
+echo {mark}
+tr '\\0' '\\n' </proc/"$(systemctl show --property=MainPID --value {unit})"/cmdline 2>/dev/null
 """
 
 
@@ -61,7 +67,7 @@ command -v nvidia-smi >/dev/null && timeout 4 nvidia-smi \
 class Around:
     """What stands around the engine; `now` is the node's clock in seconds.
 
-    `titles` are those of the engine's processes.
+    `titles` are those of the engine's processes, `place` says which of its engine's nodes this is.
     """
 
     now: float = 0.0
@@ -70,6 +76,7 @@ class Around:
     patches: tuple[str, ...] = ()
     gpus: tuple[dict[str, float | None], ...] = ()
     titles: tuple[str, ...] = ()
+    place: Place = ALONE
 
 
 @dataclass
@@ -88,7 +95,7 @@ class Found:
 def parse_around(text: str) -> Around:
     """Read the output of the script; a part that is missing or odd is left empty."""
     parts = [part.strip() for part in text.split(_MARK)]
-    parts += [""] * (6 - len(parts))
+    parts += [""] * (_PARTS - len(parts))
     packages = [name.rsplit("/", 1)[-1] for name in parts[2].split()]
     versions = [name.removeprefix("sglang-").removesuffix(".dist-info") for name in packages]
     return Around(
@@ -98,6 +105,7 @@ def parse_around(text: str) -> Around:
         patches=_patches(parts[3]),
         gpus=tuple(_gpu(line) for line in parts[5].splitlines() if line.count(",") == 5),
         titles=tuple(line.split()[0] for line in parts[4].splitlines() if line.strip()),
+        place=place_of(parts[6].splitlines()),
     )
 
 
@@ -171,7 +179,7 @@ class ProbeRun:
             problems: list[str] = []
             asked = Asked(model_info=info.result())
             up = asked.model_info is not None and asked.model_info.status != 0
-            sent = self._send(pool, asked) if unit.running and up else {}
+            sent = self._send(pool, asked, around) if unit.running and up else {}
             lines, cause = self._told(unit, up=up, problems=problems)
             asked = replace(asked, **{name: one.result() for name, one in sent.items()})
         tracker = PhaseTracker()
@@ -179,7 +187,7 @@ class ProbeRun:
             tracker.feed(line)
         # What a dead engine logged last is not what it does now.
         load = read_load(asked, lines) if unit.running else Load()
-        place = around.result()
+        beside = around.result()
         state = decide(
             unit,
             asked,
@@ -188,28 +196,37 @@ class ProbeRun:
             progress=str(tracker.current) if lines else "",
             cause=cause,
             wanted=self._wanted,
-            titles=place.titles,
+            titles=beside.titles,
+            place=beside.place,
         )
         if asked.completion is not None and asked.completion.unauthorized:
             problems.append("the API key given here is not the engine's: nothing could be asked")
         return Found(
             state,
             unit,
-            place,
+            beside,
             load,
             round(time.monotonic() - begun, 2),
-            version=release_of(asked.server_info) or place.version,
+            version=release_of(asked.server_info) or beside.version,
             problems=problems,
         )
 
     def _around(self) -> Around:
-        script = _SCRIPT.format(mark=_MARK, root=shlex.quote(self._root))
+        script = _SCRIPT.format(
+            mark=_MARK, root=shlex.quote(self._root), unit=shlex.quote(self._reader.unit)
+        )
         return parse_around(
             self._node.run(["sh", "-c", script], timeout=_COMMAND_TIMEOUT, root=True).out
         )
 
-    def _send(self, pool: ThreadPoolExecutor, asked: Asked) -> dict[str, Future[Answer]]:
+    def _send(
+        self, pool: ThreadPoolExecutor, asked: Asked, around: Future[Around]
+    ) -> dict[str, Future[Answer]]:
         """The requests that an open port makes sense of, all at once."""
+        info = asked.model_info
+        # No engine lacks it, but the nodes of one that serve through its first node.
+        if info is not None and info.status == _NOT_FOUND and around.result().place.rank:
+            return {"confirm": pool.submit(self._http.get, Ask.HEALTH.value, self._timeout)}
         return {
             "confirm": pool.submit(self._confirm),
             "server_info": pool.submit(self._http.get, "/server_info", self._timeout),

@@ -60,10 +60,11 @@ _SCHEDULER_SECONDS = 4.0
 
 @dataclass
 class Outcome:
-    """How a watch ended: `verdict` is ready, dead, unauthorized, stuck or timeout.
+    """How a watch ended: `verdict` is ready, dead, lost, unauthorized, stuck or timeout.
 
-    Stuck is an engine that was ready before this watch began and is not any more; `reason` then
-    says what its scheduler does.
+    Lost is an engine of several nodes of which another one failed; `reason` is what that one said,
+    and `lost_to` its name. Stuck is an engine that was ready before this watch began and is not any
+    more; `reason` then says what its scheduler does.
     """
 
     verdict: str
@@ -73,6 +74,7 @@ class Outcome:
     elapsed: float
     cause: Cause | None = None
     reason: str = ""
+    lost_to: str = ""
     already: bool = False
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
@@ -82,19 +84,22 @@ class UnitReader:
     """Reads a unit's state and journal on a node.
 
     `release` is the SGLang release that runs there, empty where unknown.
+
+    Attributes:
+        unit: The unit's name.
     """
 
     def __init__(self, node: Node, unit: str, release: str = "") -> None:
         self._node = node
-        self._unit = unit
+        self.unit = unit
         self._release = release
 
     def state(self) -> UnitState:
         """The unit now; raises NodeError when systemd does not answer."""
-        command = ["systemctl", "show", "--timestamp=unix", "-p", ",".join(PROPERTIES), self._unit]
+        command = ["systemctl", "show", "--timestamp=unix", "-p", ",".join(PROPERTIES), self.unit]
         done = self._node.run(command, timeout=_COMMAND_TIMEOUT)
         try:
-            return parse_show(self._unit, done.out)
+            return parse_show(self.unit, done.out)
         except ValueError as error:
             raise NodeError(
                 f"{error}; {done.err.strip() or f'exit status {done.status}'}"
@@ -124,7 +129,7 @@ class UnitReader:
     def titles(self) -> list[str]:
         """Titles of the unit's processes now; none where they cannot be read."""
         done = self._node.run(list(parts.LIST), timeout=_COMMAND_TIMEOUT)
-        return parts.of_listing(done.out, self._unit) if done.status == 0 else []
+        return parts.of_listing(done.out, self.unit) if done.status == 0 else []
 
     def explain(
         self,
@@ -180,13 +185,16 @@ class Watch:
         say: Callable[[float, str], None],
         remedies: Sequence[Signature] = (),
         release: str = "",
+        rank: int = 0,
+        lost: Callable[[], tuple[str, str]] = lambda: ("", ""),
     ) -> None:
         self._http = http
         self._reader = UnitReader(node, unit, release)
         self._say = say
         self._remedies = remedies
         self._events: queue.Queue[Line | tuple[Ask, Answer] | NodeError | None] = queue.Queue()
-        self._readiness = Readiness()
+        self._readiness = Readiness(rank=rank)
+        self._lost = lost
         self._tracker = PhaseTracker()
         self._in_flight = False
         self._begun = time.monotonic()
@@ -195,7 +203,7 @@ class Watch:
         self._hopeless = ""
         self._parts_due = self._begun
         self._up_since: float | None = None
-        self._roll = parts.Roll()
+        self._roll = parts.Roll(rank)
         self._ended: list[str] = []
         self._served_before = False
         self._follower: Follow | None = None
@@ -267,6 +275,11 @@ class Watch:
                     self._look_for_parts()
                 if reason := died(first, state) or self._hopeless:
                     return self._dead(first, state, reason)
+                name, said = self._lost()
+                if name:
+                    outcome = self._outcome("lost", state)
+                    outcome.lost_to, outcome.reason = name, said
+                    return outcome
             if self._readiness.ready:
                 return self._ready(first)
             if self._readiness.unauthorized:

@@ -21,6 +21,9 @@ OWN_VARIABLES = {
     "speculative-eagle-topk": "engine_speculation_settings.eagle_topk",
     "speculative-num-draft-tokens": "engine_speculation_settings.num_draft_tokens",
     "enable-torch-symm-mem": "engine_torch_symm_mem",
+    "nnodes": "engine_group",
+    "node-rank": "engine_group",
+    "dist-init-addr": "engine_group",
 }
 
 

@@ -57,6 +57,10 @@ class Readiness:
     warm-up still runs, and `/health` is 503 until it ends (0.5.9 to 0.5.23). `/ready` came with
     0.5.20 and generates nothing; a release without it answers 404 once and is asked `/health`
     from then on. At most one request is in flight: `next` is not called before `answered`.
+
+    Of an engine over several nodes only the first (`rank` 0) is all that. The others answer
+    `/health` with 200 and everything else with 404, as soon as their schedulers have loaded
+    (0.5.9 srt/entrypoints/engine.py:1052, 0.5.23 :1281).
     """
 
     ready: bool = False
@@ -64,6 +68,7 @@ class Readiness:
     model_info: dict[str, Any] | None = None
     last: Answer | None = None
     has_ready: bool = True
+    rank: int = 0
     _sent: float = float("-inf")
     _pause: float = 0.0
 
@@ -78,13 +83,16 @@ class Readiness:
 
     def next(self, now: float) -> tuple[Ask, float]:
         """The next request, and the monotonic time from which it may be sent."""
-        confirm = Ask.READY if self.has_ready else Ask.HEALTH
-        return confirm if self.up else Ask.MODEL_INFO, max(now, self._sent + self._pause)
+        confirm = Ask.READY if self.has_ready and not self.rank else Ask.HEALTH
+        return confirm if self.up or self.rank else Ask.MODEL_INFO, max(
+            now, self._sent + self._pause
+        )
 
     def sent(self, ask: Ask, now: float) -> None:
         """Note that a request goes out at monotonic time `now`."""
         self._sent = now
-        self._pause = READINESS_INTERVAL if ask is Ask.HEALTH else MODEL_INFO_INTERVAL
+        costly = ask is Ask.HEALTH and not self.rank
+        self._pause = READINESS_INTERVAL if costly else MODEL_INFO_INTERVAL
 
     def answered(self, ask: Ask, answer: Answer) -> None:
         """Take the answer to a request."""
@@ -111,7 +119,8 @@ class Readiness:
         if not self.up:
             if last.refused:
                 return "the port is still closed (the engine opens it once everything is loaded)"
-            return f"/model_info answers {last.error or last.status}"
+            path = Ask.HEALTH.value if self.rank else Ask.MODEL_INFO.value
+            return f"{path} answers {last.error or last.status}"
         path = "/ready" if self.has_ready else "/health"
         if last.status == _UNAVAILABLE:
             return f"the port is open but {path} answers 503: still warming up, or hung"

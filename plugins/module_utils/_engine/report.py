@@ -29,6 +29,14 @@ def dead_message(host: str, reason: str, elapsed: float, cause: Cause, phase: st
     return "\n".join(lines)
 
 
+def lost_message(host: str, elapsed: float, other: str, said: str) -> str:
+    """Another node of the same engine failed, so this one's start cannot succeed."""
+    return (
+        f"{host}: the engine cannot come up without {other}, which failed "
+        f"({elapsed:.0f} s waited):\n{said}"
+    )
+
+
 def _told(evidence: str, lines: Sequence[str]) -> bool:
     """Whether a line of evidence stands in the message already."""
     return any(evidence.strip() in line for line in lines)

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules import options_of
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     OK,
     KnownAnswer,
@@ -34,9 +35,10 @@ STATES = (NOT_DEPLOYED, STOPPED, CRASHED, STARTING, WARMING, READY, OVERLOADED, 
 """Every state that `decide` returns."""
 
 _HTTP_OK = 200
-# The warm-up decodes no 40 steps, and the health check is not green before its end.
+# The warm-up decodes no 40 steps, and the health check is not green before its end. The "dummy" is
+# that of the nodes of an engine that serve through its head (0.5.9 srt/utils/common.py:2705).
 _SERVED = re.compile(
-    r"The server is fired up and ready to roll|Decode batch|"
+    r"The server is fired up and ready to roll|Decode batch|Dummy health check server started|"
     r'"GET /(?:health|ready)\S* HTTP/[\d.]+" 200'
 )
 _BATCH = re.compile(
@@ -84,6 +86,34 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Which of its engine's nodes a node is, by the arguments that it runs with.
+
+    `head` is where the others find the first one, host and port; empty on an engine of one node.
+    """
+
+    rank: int = 0
+    size: int = 1
+    head: str = ""
+
+
+ALONE = Place()
+
+
+def place_of(words: Iterable[str]) -> Place:
+    """Read the arguments of the engine's main process."""
+    options = options_of(words)
+
+    def value(name: str, default: str) -> str:
+        return (options.get(name) or (default,))[0]
+
+    rank, size = value("node-rank", "0"), value("nnodes", "1")
+    if not (rank.isdigit() and size.isdigit()) or int(size) <= 1:
+        return ALONE
+    return Place(int(rank), int(size), value("dist-init-addr", ""))
+
+
+@dataclass(frozen=True)
 class State:
     """The state's name and why, in words."""
 
@@ -101,6 +131,7 @@ def decide(
     cause: str = "",
     wanted: KnownAnswer | None = None,
     titles: Iterable[str] = (),
+    place: Place = ALONE,
 ) -> State:
     """Name the state.
 
@@ -118,6 +149,7 @@ def decide(
         cause: Why it died, where it did.
         wanted: The answer that the completion should have.
         titles: Titles of the engine's processes, see `_node.parts`.
+        place: Which of its engine's nodes this is.
     """
     if unit is None or unit.load_state not in ("", "loaded", "masked"):
         return State(NOT_DEPLOYED, "systemd has no such unit on this node")
@@ -125,12 +157,31 @@ def decide(
         return _not_running(unit, cause)
     info = asked.model_info
     if info is None or info.refused:
-        if served:
-            return State(CRASHED, "its port closed after it was ready; its processes are ending")
-        return State(STARTING, progress or "the port is still closed; nothing in the journal yet")
+        return _closed(progress, served=served)
+    if place.rank:
+        return _follower(place, titles)
     if info.status == 0:
         return State(HUNG, f"its port is open and /model_info does not answer: {info.error}")
     return _unless_gone(_answering(asked, load, served=served, wanted=wanted), titles)
+
+
+def _closed(progress: str, *, served: bool) -> State:
+    if served:
+        return State(CRASHED, "its port closed after it was ready; its processes are ending")
+    return State(STARTING, progress or "the port is still closed; nothing in the journal yet")
+
+
+def _follower(place: Place, titles: Iterable[str]) -> State:
+    """Its port says only that it was ready once; whether the engine serves, the head says."""
+    if gone(titles, place.rank):
+        return State(
+            CRASHED, "its scheduler is gone: deploy again, which restarts the whole engine"
+        )
+    return State(
+        READY,
+        f"node {place.rank + 1} of {place.size} of an engine: its schedulers run, and the first "
+        f"node, {place.head}, serves for it",
+    )
 
 
 def _unless_gone(state: State, titles: Iterable[str]) -> State:

@@ -322,6 +322,35 @@ REACHABLE = {
     )
 }
 
-CHECKS: dict[str, Check] = {**REACHABLE, **DEPLOYMENT, **DRIVER, **GPUS, **PCIE, **HOST}
+GROUP = {
+    "group_address": Check(
+        "the nodes of one engine find each other by these addresses",
+        "",
+        "set engine_group_address to the node's address in the network that joins the GPUs",
+    ),
+    "group_loopback": Check(
+        "a loopback address means another node on each of them: all wait for ever",
+        "",
+        "set engine_group_address",
+    ),
+    "group_reach": Check(
+        "behind a firewall the nodes wait for each other until torch gives up, 10 minutes with "
+        "NCCL, 30 with gloo",
+        "torch.distributed.init_process_group",
+        "let all TCP ports through between these nodes",
+    ),
+    "group_route": Check(
+        "NCCL and gloo are bound to the interface of the node's own address",
+        "",
+        "set engine_group_address on all nodes to addresses of one network",
+    ),
+    "group_port": Check(
+        "the head could not offer the rendezvous, and the other nodes would wait for it",
+        "",
+        "stop who holds it, or choose another engine_group_port",
+    ),
+}
+
+CHECKS: dict[str, Check] = {**REACHABLE, **DEPLOYMENT, **GROUP, **DRIVER, **GPUS, **PCIE, **HOST}
 # What no consent helps over: there is nothing to go on with.
 NEVER_ACCEPTED = frozenset({"reachable", "python"})

@@ -7,7 +7,7 @@ server goes on, /model_info answers, and every request waits for ever (found on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import own_places
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import process_unit
@@ -16,11 +16,13 @@ PREFIX = "sglang::"
 _NEEDED = ("scheduler", "detokenizer")
 
 
-def gone(titles: Iterable[str]) -> list[str]:
+def gone(titles: Iterable[str], rank: int = 0) -> list[str]:
     """Which parts an engine lacks that has opened its port.
 
     Args:
         titles: Process titles, such as `sglang::scheduler_TP0`.
+        rank: The node's, where several nodes are one engine: the first alone has a detokenizer
+            (0.5.9 srt/entrypoints/engine.py:1040).
 
     Returns:
         Of scheduler and detokenizer those without a process; none where no process has such a
@@ -29,7 +31,18 @@ def gone(titles: Iterable[str]) -> list[str]:
     names = [title.removeprefix(PREFIX) for title in titles if title.startswith(PREFIX)]
     if not names:
         return []
-    return [part for part in _NEEDED if not any(name.startswith(part) for name in names)]
+    needed = _NEEDED[:1] if rank else _NEEDED
+    return [part for part in needed if not any(name.startswith(part) for name in names)]
+
+
+def node_rank(arguments: Mapping[str, str]) -> int:
+    """The rank among its engine's nodes that a launch has (`--node-rank`), 0 where it has none.
+
+    Args:
+        arguments: Flag to its values, as `_changes.Settings` has them.
+    """
+    text = arguments.get("--node-rank", "")
+    return int(text) if text.isdigit() else 0
 
 
 def ended(seen: Iterable[str], now: Iterable[str]) -> list[str]:
@@ -59,7 +72,8 @@ class Roll:
     that it notices takes a moment to end it all: hence the second look.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0) -> None:
+        self._rank = rank
         self._seen: set[str] = set()
         self._missed: list[str] = []
 
@@ -75,7 +89,7 @@ class Roll:
             never seen counts `UP_SECONDS` after the port opened.
         """
         now = list(titles)
-        missing = ended(self._seen, now) or (gone(now) if up_for >= UP_SECONDS else [])
+        missing = ended(self._seen, now) or (gone(now, self._rank) if up_for >= UP_SECONDS else [])
         lost = [name for name in missing if name in self._missed]
         self._seen.update(now)
         self._missed = missing

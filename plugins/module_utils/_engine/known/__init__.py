@@ -11,6 +11,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.known import 
     host,
     kernel,
     model,
+    nodes,
     speculation,
     stack,
 )
@@ -22,5 +23,6 @@ SIGNATURES = (
     *stack.SIGNATURES,
     *model.SIGNATURES,
     *host.SIGNATURES,
+    *nodes.SIGNATURES,
 )
 """All of them."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -88,6 +89,42 @@ def test_a_death_is_told_with_cause_and_remedy(
     assert played.result["cause"]["signature"] == "remedy-1"
     assert played.result["ready"] is False
     assert "no_verdict" not in played.result
+
+
+def test_the_death_of_another_node_ends_the_wait_for_its_engine(
+    tmp_path: Path, node: PlayNode, server: Sshd
+) -> None:
+    """node-1 loads for ever, as a head does without the others; node-2 is dead."""
+    node.journal(raw_journal("unpatched"))
+    node.state(FAILED)
+    alive = PlayNode(tmp_path / "alive")
+    port = free_port(ADDRESS)
+    names = ["node-1", "node-2"]
+    options = arguments(port, timeout=120, remedies=REMEDIES)
+    options |= {
+        "rank": "{{ names.index(inventory_hostname) }}",
+        "others": "{{ names | difference([inventory_hostname]) }}",
+    }
+    command, environment, _answer = prepare(
+        tmp_path, {"ansible_connection": "local"}, ACTION, options, path=alive.path
+    )
+    hosts = {"node-1": {"ansible_connection": "local"}, "node-2": over_ssh(server)}
+    show = {"name": "show", "ansible.builtin.debug": {"msg": "{{ seen.msg }}"}}
+    look = {"name": "look", ACTION: options, "register": "seen", "ignore_errors": True}
+    plays = [
+        {"hosts": "all", "gather_facts": False, "tasks": [look, show], "vars": {"names": names}}
+    ]
+    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
+    (tmp_path / "play.yml").write_text(json.dumps(plays))
+    begun = time.monotonic()
+    done = subprocess.run(
+        command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert time.monotonic() - begun < 100, done.stdout
+    said = " ".join(done.stdout.split())
+    assert "node-1: the engine cannot come up without node-2, which failed" in said
+    assert "node-2: the engine failed after" in said
+    assert said.count("set_eagle3_layers_to_capture") >= 2, "each says why"
 
 
 def test_progress_is_printed_while_it_goes_on(tmp_path: Path, node: PlayNode, server: Sshd) -> None:

@@ -25,7 +25,7 @@ def node(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_one_list_for_deployment_and_host(node: dict[str, Any]) -> None:
-    wanted = {**DEPLOYMENT, "host": WANTED, "fail_on": FAIL_ON, "accept": ["aspm"]}
+    wanted = {**DEPLOYMENT, "group": {}, "host": WANTED, "fail_on": FAIL_ON, "accept": ["aspm"]}
     verdicts = host.preflight_verdicts(node, wanted)
     by_id = {verdict["id"]: verdict for verdict in verdicts}
     assert by_id["unit_masked"]["verdict"] == "fail"

@@ -54,6 +54,16 @@ def test_the_smallest_card_counts() -> None:
     assert 0 < plan["fraction"] < 1
 
 
+def test_the_other_nodes_cards_count_too() -> None:
+    small = {"host": {"smi": {"gpus": [{"memory_mib": 48000}]}}}
+    plan = memory(others=[NODE, small], ranks=4)
+    assert plan["lines"][0].startswith("memory of each GPU in GiB: 45.")
+    assert memory(others=[NODE])["lines"] == memory()["lines"]
+    # The weights are shared by all ranks, on whichever node.
+    alone, both = (memory(ranks=ranks)["tokens"] for ranks in (2, 4))
+    assert both > alone
+
+
 @pytest.mark.parametrize(
     ("node", "change", "why"),
     [

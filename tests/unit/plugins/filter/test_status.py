@@ -13,6 +13,8 @@ READY: dict[str, Any] = {
     "release": "lab-0.5.9-0123456789ab",
     "sglang": "0.5.9",
     "patches": ["a", "b"],
+    "node": 1,
+    "nodes": 1,
     "uptime": 90061,
     "accept_length": 2.714,
     "throughput": 73.26,
@@ -42,6 +44,12 @@ def test_every_node_has_a_row_and_what_is_wrong_stands_below() -> None:
     assert "none" in table[2]
     assert "unreachable" in table[3]
     assert table[4:] == ["gpu2: the unit is inactive", "gpu3: gpu3: no route"]
+
+
+def test_a_node_of_several_says_which_it_is() -> None:
+    table = status_table({"a": {**READY, "nodes": 2}, "b": {**STOPPED, "node": 2, "nodes": 2}})
+    assert "  ready (1 of 2)  " in table[1]
+    assert "  stopped (2 of 2)  " in table[2]
 
 
 def test_the_columns_are_aligned() -> None:

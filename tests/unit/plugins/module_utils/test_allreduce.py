@@ -27,6 +27,29 @@ def wanted(release: str = "0.5.23", **changes: Any) -> Wanted:
     return Wanted(**{"release": release, "cuda": True, "tp_size": 8, "patches": SIZES, **changes})
 
 
+@pytest.mark.parametrize("node", [PCIE, Node(True, True, True, True)])
+def test_between_nodes_there_is_nccl_alone(node: Node) -> None:
+    found = decide(wanted(nodes=2, tp_size=8), node)
+    assert (found.mode, found.arguments, found.environment) == ("nccl", {}, {})
+    assert "spans 2 nodes" in found.reason
+    assert decide(wanted(nodes=2, allreduce="nccl"), node).mode == "nccl"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"allreduce": "symm_mem"},
+        {"allreduce": "pcie_ipc"},
+        {"symm_mem": "on"},
+        {"arguments": {SYMM_MEM: True}},
+        {"environment": {PCIE_IPC: "1"}},
+    ],
+)
+def test_what_works_inside_one_node_is_refused_between_nodes(change: dict[str, Any]) -> None:
+    with pytest.raises(LaunchError, match="works inside one node, and this engine spans 2"):
+        decide(wanted(nodes=2, **change), PCIE)
+
+
 @pytest.mark.parametrize(
     ("want", "node", "mode", "why"),
     [

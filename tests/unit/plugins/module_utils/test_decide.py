@@ -172,20 +172,28 @@ def test_an_engine_that_was_started_with_an_edited_file_restarts(
 
 
 @pytest.mark.parametrize(
-    ("titles", "ports", "says"),
+    ("titles", "ports", "arguments", "says"),
     [
-        (["sglang::detokenizer"], OURS, "its scheduler was killed"),
-        (["sglang::scheduler"], OURS, "its detokenizer was killed"),
+        (["sglang::detokenizer"], OURS, {}, "its scheduler was killed"),
+        (["sglang::scheduler"], OURS, {}, "its detokenizer was killed"),
+        # Of an engine over several nodes the first one alone has a detokenizer.
+        (["sglang::scheduler_TP1"], OURS, {"--node-rank": "1"}, ""),
+        (["sglang::other"], OURS, {"--node-rank": "1"}, "its scheduler was killed"),
         # It starts, or this release names no process.
-        (["sglang::scheduler"], [], ""),
-        (["sglang::scheduler"], [{"port": 30000, "unit": "other.service"}], ""),
-        ([], OURS, ""),
+        (["sglang::scheduler"], [], {}, ""),
+        (["sglang::scheduler"], [{"port": 30000, "unit": "other.service"}], {}, ""),
+        ([], OURS, {}, ""),
     ],
 )
 def test_a_part_that_was_killed_is_seen_by_the_processes(
-    titles: list[str], ports: list[dict[str, Any]], says: str
+    titles: list[str], ports: list[dict[str, Any]], arguments: dict[str, str], says: str
 ) -> None:
-    node = {"unit": {**UNIT, "titles": titles}, "releases": RELEASES, "ports": ports}
+    node = {
+        "unit": {**UNIT, "titles": titles},
+        "releases": RELEASES,
+        "ports": ports,
+        "configured": {"arguments": arguments},
+    }
     found = lines(_decide.engine(node, "r1", "L1", True))
     assert [line for line in found if says in line and line.startswith("!engine")] == found
     assert bool(found) is bool(says)

@@ -196,7 +196,7 @@ def test_every_question_of_the_gate_is_compared() -> None:
     variables = set(yaml.safe_load(text)) - {"health_gate_timeout", "health_gate_rollback"}
     assert set(_lifecycle._ASKED.values()) == variables
     subject = yaml.safe_load((REPOSITORY / "roles/health_gate/vars/main.yml").read_text())
-    assert set(_lifecycle._ASKED) <= set(subject["_health_gate_wanted"])
+    assert set(_lifecycle._ASKED) <= set(subject["_health_gate_asked"])
 
 
 NAMES = st.sampled_from([f"r{number}" for number in range(7)])

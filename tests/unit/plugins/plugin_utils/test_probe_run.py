@@ -192,3 +192,26 @@ def test_a_bare_node_has_nothing_around(text: str) -> None:
 def test_the_record_of_patches_is_read_by_names_alone() -> None:
     text = AROUND.replace('{"patch": "one"}', json.dumps({"patch": 5, "x": [{"patch": "three"}]}))
     assert parse_around(text).patches == ("three", "two")
+
+
+SECOND = AROUND.replace("sglang::detokenizer\nsglang::scheduler_TP0\n", "") + (
+    "--part--\npython\n-m\nsglang.launch_server\n--nnodes\n2\n--node-rank\n1\n"
+    "--dist-init-addr\n192.0.2.1:20000\n"
+)
+
+
+def test_a_second_node_is_asked_for_its_health_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "AROUND", SECOND)
+
+    def respond(path: str, _body: Any, _headers: dict[str, str]) -> tuple[int, Any]:
+        return (200, "") if path == "/health" else (404, {"detail": "Not Found"})
+
+    recorded = raw_journal("second-node-lost-its-head")
+    opened = next(i for i, raw in enumerate(recorded) if "health check server" in raw)
+    with running_web(respond) as web:
+        found = probe(Node(lines=recorded[: opened + 1]), web.port)
+        assert "/health" in web.paths()
+        assert not set(web.paths()) & {"/generate", "/v1/chat/completions"}
+    assert found.state.name == "ready"
+    assert "node 2 of 2 of an engine" in found.state.why
+    assert found.problems == []

@@ -166,3 +166,22 @@ def test_what_it_waits_for_once_the_port_is_open(has_ready: bool, path: str) -> 
 def test_only_the_identity_is_taken_from_model_info() -> None:
     info = {"model_path": "/m", "model_type": "kimi_k25", "api_key": "x", "preferred": {}}
     assert describe_engine(info) == {"model_path": "/m", "model_type": "kimi_k25"}
+
+
+def test_a_node_that_is_not_the_first_of_its_engine_is_asked_health_alone() -> None:
+    """Recorded of 0.5.9: 200 to /health once its schedulers have loaded, 404 to the rest."""
+    readiness, asked = Readiness(rank=1), []
+    for reply in (REFUSED, REFUSED, Answer(200, "")):
+        assert not readiness.ready
+        ask, when = readiness.next(0.0)
+        asked.append((ask, round(when, 3)))
+        readiness.sent(ask, when)
+        readiness.answered(ask, reply)
+        assert "closed" in readiness.waiting_for() or readiness.ready
+    assert readiness.ready
+    assert [ask for ask, _when in asked] == [Ask.HEALTH] * 3
+    assert asked[2][1] < READINESS_INTERVAL, "it costs the engine nothing there"
+    odd = Readiness(rank=1)
+    odd.answered(Ask.HEALTH, Answer(500))
+    assert not odd.ready
+    assert odd.waiting_for() == "/health answers 500"

@@ -13,7 +13,9 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness imp
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import (
     Asked,
     Load,
+    Place,
     decide,
+    place_of,
     read_load,
     release_of,
     was_served,
@@ -125,6 +127,73 @@ def test_the_scheduler_does_not_answer_either(confirm: Answer) -> None:
     found = decide(unit(), asked, Load(), served=True)
     assert found.name == "hung"
     assert "/server_info hangs" in found.why
+
+
+SECOND = Place(1, 2, "192.0.2.1:20000")
+RANK_1 = ["sglang::scheduler_TP1"]
+
+
+@pytest.mark.parametrize(
+    ("confirm", "served", "titles", "name", "why"),
+    [
+        (
+            Answer(200, ""),
+            True,
+            RANK_1,
+            "ready",
+            "node 2 of 2 of an engine: its schedulers run, an",
+        ),
+        (Answer(200, ""), True, [], "ready", "192.0.2.1:20000, serves for it"),
+        (Answer(200, ""), True, ["sglang::x"], "crashed", "its scheduler is gone"),
+        (REFUSED, False, RANK_1, "starting", "loading weights: 40%"),
+        (REFUSED, True, RANK_1, "crashed", "its port closed after it was ready"),
+    ],
+)
+def test_a_node_that_is_not_the_first_of_its_engine(
+    confirm: Answer, served: bool, titles: list[str], name: str, why: str
+) -> None:
+    """It answers 404 to /model_info, and no generation: it is neither hung nor broken."""
+    found = decide(
+        unit(),
+        Asked(confirm if confirm.refused else Answer(404), confirm),
+        Load(),
+        served=served,
+        progress="loading weights: 40%",
+        titles=titles,
+        place=SECOND,
+    )
+    assert found.name == name
+    assert why in found.why
+
+
+def test_such_a_node_stops_and_crashes_as_any_other() -> None:
+    asked = Asked(REFUSED, REFUSED)
+    assert decide(unit(**FAILED), asked, Load(), cause="x", place=SECOND).name == "crashed"
+    stopped = unit(active="inactive", sub="dead")
+    assert decide(stopped, asked, Load(), place=SECOND).name == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["python", "-m", "sglang.launch_server", "--tp-size", "8"], Place()),
+        (["--nnodes", "1", "--node-rank", "0"], Place()),
+        (["--nnodes", "2", "--node-rank", "1", "--dist-init-addr", "192.0.2.1:20000"], SECOND),
+        (["--nnodes=2", "--node-rank=1", "--dist-init-addr=192.0.2.1:20000"], SECOND),
+        (["--nnodes", "2"], Place(0, 2, "")),
+        (["--nnodes", "two", "--node-rank", "1"], Place()),
+        ([], Place()),
+    ],
+)
+def test_the_place_stands_in_what_runs(words: list[str], place: Place) -> None:
+    assert place_of(words) == place
+
+
+def test_a_second_node_was_served_when_its_own_port_opened() -> None:
+    lines = journal("second-node-lost-its-head")
+    opened = next(i for i, line in enumerate(lines) if "health check server" in line.text)
+    assert was_served(lines[: opened + 1])
+    assert not was_served(lines[:opened])
 
 
 def test_a_scheduler_that_was_killed_is_no_hang() -> None:

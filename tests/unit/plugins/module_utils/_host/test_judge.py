@@ -69,7 +69,7 @@ def test_names_that_say_the_same_are_joined() -> None:
 
 def test_groups_of_the_catalogue_share_no_check() -> None:
     groups = [catalogue.DEPLOYMENT, catalogue.DRIVER, catalogue.GPUS, catalogue.PCIE]
-    groups += [catalogue.HOST, catalogue.REACHABLE]
+    groups += [catalogue.HOST, catalogue.REACHABLE, catalogue.GROUP]
     assert sum(len(group) for group in groups) == len(CHECKS)
     for name, check in CHECKS.items():
         assert re.fullmatch(r"[a-z0-9_]+", name)

@@ -57,6 +57,9 @@ def test_a_part_that_was_never_seen_is_lost_once_the_port_is_open_for_a_while() 
     roll = parts.Roll()
     looks = [roll.look(["sglang::scheduler"], up) for up in (0, 29, 30, 32)]
     assert looks == [[], [], [], ["detokenizer"]]
+    # A node that is not the first of its engine has no detokenizer.
+    roll = parts.Roll(rank=1)
+    assert [roll.look(["sglang::scheduler_TP1"], up) for up in (0, 30, 32, 34)] == [[]] * 4
     # A release that does not name its processes.
     roll = parts.Roll()
     assert [roll.look([], up) for up in (30, 60)] == [[], []]
@@ -85,6 +88,23 @@ def test_the_listing_is_made_by_this_systems_own_programs() -> None:
     own = service.process_unit(Path("/proc/self/cgroup").read_text())
     units = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
     assert (own or "-") in units
+
+
+@pytest.mark.parametrize(
+    ("titles", "expected"),
+    [(["sglang::scheduler_TP1"], []), (["sglang::http_server"], ["scheduler"]), ([], [])],
+)
+def test_a_node_that_is_not_the_first_of_its_engine_has_no_detokenizer(
+    titles: list[str], expected: list[str]
+) -> None:
+    assert parts.gone(titles, rank=1) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rank"), [({}, 0), ({"--node-rank": "3"}, 3), ({"--node-rank": "x"}, 0)]
+)
+def test_the_rank_stands_in_the_launch(arguments: dict[str, str], rank: int) -> None:
+    assert parts.node_rank(arguments) == rank
 
 
 def test_processes_are_read_by_title_and_unit() -> None:
