@@ -11,7 +11,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils import _launch
 from ansible_collections.sm120.sglang.plugins.module_utils._group import launch, membership, results
 from ansible_collections.sm120.sglang.plugins.module_utils._group.membership import Group
 
-VARIABLE, ADDRESS = "engine_group", "engine_group_address"
+VARIABLE = "engine_group"
+ADDRESS = "engine_group_address"
 MEMBER = "_preflight_member"
 
 

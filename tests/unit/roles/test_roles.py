@@ -221,6 +221,7 @@ def test_inventories_use_variables_that_exist(inventory: str) -> None:
 SETTLED = {
     "early": load("preflight", "vars/main.yml")["_preflight_settled_early"],
     "late": load("preflight", "vars/main.yml")["_preflight_settled"],
+    "member": load("preflight", "vars/main.yml")["_preflight_settled_member"],
 }
 
 
@@ -228,11 +229,12 @@ def settled(which: str) -> list[str]:
     """The names of a list in `roles/preflight/vars/main.yml`, other lists put in."""
     preflight, engine = load("preflight", "vars/main.yml"), load("engine", "vars/main.yml")
     lists = {**preflight, **engine}
-    text = re.sub(
-        r"(?<!')\b(_engine_settled)\b(?!')",
-        lambda found: repr(lists[found[1]]),
-        SETTLED[which],
-    )
+    text, before = SETTLED[which], ""
+    while text != before:
+        before = text
+        text = re.sub(
+            r"(?<!')\b(_\w+_settled_\w+)\b(?!')", lambda found: str(lists[found[1]]), text
+        )
     return re.findall(r"'(_\w+)'", text)
 
 

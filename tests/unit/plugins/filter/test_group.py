@@ -112,6 +112,23 @@ def test_one_restarts_all_restart() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("verdict", "plans", "serves"),
+    [
+        ("ok", (QUIET, QUIET), True),
+        ("fail", (QUIET, QUIET), False),
+        ("ok", (QUIET, PLAN), False),
+        ("ok", (QUIET, None), False),
+    ],
+)
+def test_the_engine_serves_when_its_head_answers_and_no_node_differs(
+    verdict: str, plans: tuple[Any, Any], serves: bool
+) -> None:
+    head = {"_preflight_node": {"answer": {"verdict": verdict}}, "_preflight_plan": plans[0]}
+    known = hostvars(g1=head, g2={"_preflight_plan": plans[1]})
+    assert FILTERS["group_serves"](PAIR, known) is serves
+
+
 def test_a_record_that_one_node_lacks_makes_all_checks() -> None:
     unproved = {**QUIET, "health_gate": [{"item": "x", "reason": "y", "restart": False}]}
     known = hostvars(g1={"_preflight_plan": unproved}, g2={"_preflight_plan": QUIET})
