@@ -149,6 +149,11 @@ test-upgrade: test-lab-state ## The upgrade path with requests running all the t
 	  $(PY) -m lab.stack_wheels $$stack $(LAB_STATE)/wheels; done
 	$(TEST_ENV) pytest -q -x -s tests/upgrade -m upgrade
 
+# Two real nodes as one real engine, some 1.6 GiB each: deployed, killed, taken back, stopped.
+.PHONY: test-groups
+test-groups: test-lab-state ## One engine over two lab nodes (docs/groups.md)
+	$(TEST_ENV) LAB_NODES=2 pytest -q -x tests/groups -m groups --durations=0
+
 # What the table of docs/faults.md says, shown on the real engine; the slowest are listed at the end.
 .PHONY: test-faults
 test-faults: test-lab-state ## Break a serving node in every way that docs/faults.md lists (FAULT=... for some)

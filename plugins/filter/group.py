@@ -27,7 +27,7 @@ def engine_group(host: str, name: str, groups: Mapping[str, Sequence[str]]) -> d
     Returns:
         `name` (empty for an engine on one node), `members`, `rank`, `size`, `head`.
     """
-    # That it is no text is told by the check of all variables.
+    # That it is no text is told by `engine_group_problems`.
     group = membership.group_of(host, name if isinstance(name, str) else "", groups)
     return {
         "name": group.name,
@@ -77,6 +77,8 @@ def engine_group_problems(
     """
     if not name:
         return []
+    if not isinstance(name, str):
+        return [f"engine_group: {name} is not the name of a group. Remedy: a text"]
     return membership.problems(
         host, {**_named(groups.get(name, ()), hostvars), host: name}, groups, here
     )
