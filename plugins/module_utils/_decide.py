@@ -212,7 +212,8 @@ def _lost(node: Mapping[str, Any]) -> str:
     """What of an engine that serves was killed without the rest of it noticing, in words."""
     unit = node["unit"]
     arguments = node.get("configured", {}).get("arguments", {})
-    lost = parts.gone(unit["titles"], parts.node_rank(arguments))
+    ranks = parts.rank_count(arguments.get("--tp-size", ""), arguments.get("--nnodes", ""))
+    lost = parts.gone(unit["titles"], parts.node_rank(arguments), ranks)
     if lost and any(entry["unit"] == unit["name"] for entry in node["ports"]):
         return f"its {' and '.join(lost)} was killed, and the HTTP server has not noticed"
     return ""

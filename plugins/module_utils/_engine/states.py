@@ -15,7 +15,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
-from ansible_collections.sm120.sglang.plugins.module_utils._node.parts import gone
+from ansible_collections.sm120.sglang.plugins.module_utils._node.parts import gone, rank_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,11 +90,13 @@ class Place:
     """Which of its engine's nodes a node is, by the arguments that it runs with.
 
     `head` is where the others find the first one, host and port; empty on an engine of one node.
+    `ranks` is what `_node.parts.rank_count` gives.
     """
 
     rank: int = 0
     size: int = 1
     head: str = ""
+    ranks: int = 0
 
 
 ALONE = Place()
@@ -109,7 +111,7 @@ def place_of(words: Iterable[str]) -> Place:
 
     rank, size = value("node-rank", "0"), value("nnodes", "1")
     if not (rank.isdigit() and size.isdigit()) or int(size) <= 1:
-        return ALONE
+        return Place(ranks=rank_count(value("tp-size", "")))
     return Place(int(rank), int(size), value("dist-init-addr", ""))
 
 
@@ -162,7 +164,7 @@ def decide(
         return _follower(place, titles)
     if info.status == 0:
         return State(HUNG, f"its port is open and /model_info does not answer: {info.error}")
-    return _unless_gone(_answering(asked, load, served=served, wanted=wanted), titles)
+    return _unless_gone(_answering(asked, load, served=served, wanted=wanted), titles, place)
 
 
 def _closed(progress: str, *, served: bool) -> State:
@@ -184,9 +186,9 @@ def _follower(place: Place, titles: Iterable[str]) -> State:
     )
 
 
-def _unless_gone(state: State, titles: Iterable[str]) -> State:
+def _unless_gone(state: State, titles: Iterable[str], place: Place) -> State:
     """Silence without scheduler or detokenizer is an unnoticed death (`_node.parts`)."""
-    lost = gone(titles) if state.name in (HUNG, OVERLOADED) else []
+    lost = gone(titles, ranks=place.ranks) if state.name in (HUNG, OVERLOADED) else []
     if not lost:
         return state
     return State(

@@ -7,6 +7,7 @@ server goes on, /model_info answers, and every request waits for ever (found on 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import own_places
@@ -14,25 +15,57 @@ from ansible_collections.sm120.sglang.plugins.module_utils._node.service import 
 
 PREFIX = "sglang::"
 _NEEDED = ("scheduler", "detokenizer")
+_RANK = re.compile(r"_TP(\d+)")
 
 
-def gone(titles: Iterable[str], rank: int = 0) -> list[str]:
+def gone(titles: Iterable[str], rank: int = 0, ranks: int = 0) -> list[str]:
     """Which parts an engine lacks that has opened its port.
 
     Args:
         titles: Process titles, such as `sglang::scheduler_TP0`.
         rank: The node's, where several nodes are one engine: the first alone has a detokenizer
             (0.5.9 srt/entrypoints/engine.py:1040).
+        ranks: Tensor-parallel ranks on this node (`rank_count`); 0 where that is not known.
 
     Returns:
-        Of scheduler and detokenizer those without a process; none where no process has such a
-        title: then this release does not name them.
+        Of scheduler and detokenizer those without a process, else the schedulers of single ranks;
+        none where no process has such a title: then this release does not name them. Where the
+        number of ranks is not known, one that is missing between others is still seen.
     """
     names = [title.removeprefix(PREFIX) for title in titles if title.startswith(PREFIX)]
     if not names:
         return []
     needed = _NEEDED[:1] if rank else _NEEDED
-    return [part for part in needed if not any(name.startswith(part) for name in names)]
+    lost = [part for part in needed if not any(name.startswith(part) for name in names)]
+    return lost or _missing_ranks(names, ranks)
+
+
+def _missing_ranks(names: Iterable[str], ranks: int) -> list[str]:
+    """`setproctitle` in `run_scheduler_process` names them _TP0, _TP1 (0.5.9 to 0.5.23)."""
+    schedulers = [name for name in names if name.startswith(_NEEDED[0])]
+    there = {int(found[1]) for name in schedulers if (found := _RANK.search(name))}
+    if not there:
+        return []
+    numbered = max(there) < ranks  # else the release counts in another way
+    wanted = range(ranks) if numbered else range(min(there), max(there) + 1)
+    return [f"{_NEEDED[0]}_TP{rank}" for rank in wanted if rank not in there]
+
+
+def rank_count(tensor_parallel: str, nodes: str = "1") -> int:
+    """How many tensor-parallel ranks have a scheduler of their own name on this node.
+
+    Args:
+        tensor_parallel: The value of `--tp-size`, empty without one.
+        nodes: That of `--nnodes`.
+
+    Returns:
+        The number; 0 for one rank, whose scheduler has no number, and where several nodes are one
+        engine: which ranks a node then has is left to those that are there.
+    """
+    if nodes not in ("", "1") or not tensor_parallel.isdigit():
+        return 0
+    number = int(tensor_parallel)
+    return number if number > 1 else 0
 
 
 def node_rank(arguments: Mapping[str, str]) -> int:

@@ -176,6 +176,12 @@ def test_an_engine_that_was_started_with_an_edited_file_restarts(
     [
         (["sglang::detokenizer"], OURS, {}, "its scheduler was killed"),
         (["sglang::scheduler"], OURS, {}, "its detokenizer was killed"),
+        (
+            ["sglang::scheduler_TP0", "sglang::detokenizer"],
+            OURS,
+            {"--tp-size": "2"},
+            "its scheduler_TP1 was killed",
+        ),
         # Of an engine over several nodes the first one alone has a detokenizer.
         (["sglang::scheduler_TP1"], OURS, {"--node-rank": "1"}, ""),
         (["sglang::other"], OURS, {"--node-rank": "1"}, "its scheduler was killed"),

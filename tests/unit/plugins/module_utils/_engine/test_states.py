@@ -129,6 +129,17 @@ def test_the_scheduler_does_not_answer_either(confirm: Answer) -> None:
     assert "/server_info hangs" in found.why
 
 
+def test_one_scheduler_of_many_that_was_killed_is_no_hang() -> None:
+    """The others wait for it, and so does every request."""
+    asked = Asked(INFO, SILENT, SILENT, SILENT)
+    titles = [*(f"sglang::scheduler_TP{rank}" for rank in range(7)), "sglang::detokenizer"]
+    place = place_of(["--tp-size", "8"])
+    found = decide(unit(), asked, Load(), served=True, titles=titles, place=place)
+    assert (found.name, "its scheduler_TP7 is gone" in found.why) == ("crashed", True)
+    titles.append("sglang::scheduler_TP7")
+    assert decide(unit(), asked, Load(), served=True, titles=titles, place=place).name == "hung"
+
+
 SECOND = Place(1, 2, "192.0.2.1:20000")
 RANK_1 = ["sglang::scheduler_TP1"]
 
@@ -176,7 +187,7 @@ def test_such_a_node_stops_and_crashes_as_any_other() -> None:
 @pytest.mark.parametrize(
     ("words", "place"),
     [
-        (["python", "-m", "sglang.launch_server", "--tp-size", "8"], Place()),
+        (["python", "-m", "sglang.launch_server", "--tp-size", "8"], Place(ranks=8)),
         (["--nnodes", "1", "--node-rank", "0"], Place()),
         (["--nnodes", "2", "--node-rank", "1", "--dist-init-addr", "192.0.2.1:20000"], SECOND),
         (["--nnodes=2", "--node-rank=1", "--dist-init-addr=192.0.2.1:20000"], SECOND),

@@ -24,6 +24,33 @@ def test_which_parts_are_gone(titles: list[str], expected: list[str]) -> None:
     assert parts.gone(titles) == expected
 
 
+ALL = [f"sglang::scheduler_TP{rank}" for rank in range(8)]
+
+
+@pytest.mark.parametrize("killed", range(8))
+@pytest.mark.parametrize("form", ["sglang::scheduler_TP{}", "sglang::scheduler_DP0_TP{}_EP0"])
+def test_one_of_many_schedulers_is_missed_whichever_it_is(killed: int, form: str) -> None:
+    titles = [form.format(rank) for rank in range(8) if rank != killed] + ["sglang::detokenizer"]
+    assert parts.gone(titles, ranks=8) == [f"scheduler_TP{killed}"]
+    # Where their number is not known: the ones between others.
+    unknown = [f"scheduler_TP{killed}"] if 0 < killed < 7 else []
+    assert parts.gone(titles) == unknown
+
+
+def test_ranks_of_several_nodes_begin_where_those_of_another_end() -> None:
+    assert parts.gone(ALL[4:], rank=1) == []
+    assert parts.gone([*ALL[4:6], ALL[7]], rank=1) == ["scheduler_TP6"]
+    assert parts.gone([*ALL[4:], "sglang::detokenizer"], ranks=4) == []
+
+
+@pytest.mark.parametrize(
+    ("tensor_parallel", "nodes", "expected"),
+    [("8", "", 8), ("8", "1", 8), ("1", "", 0), ("", "", 0), ("16", "2", 0), ("many", "", 0)],
+)
+def test_how_many_ranks_a_node_has(tensor_parallel: str, nodes: str, expected: int) -> None:
+    assert parts.rank_count(tensor_parallel, nodes) == expected
+
+
 @pytest.mark.parametrize(
     ("seen", "now", "expected"),
     [
