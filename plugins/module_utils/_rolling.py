@@ -83,9 +83,53 @@ def allowed_out(serial: object, total: int) -> int:
         if not share and number >= 1 and number.is_integer():
             return int(number)
     raise RollingError(
-        f"deploy_serial is {serial!r}: it is a number of engines, such as 1, or a share of them, such "
+        f"deploy_serial is {serial!r}: it is a number of engines, such as 1, or a share, such "
         "as '25%'"
     )
+
+
+def problems(rules: Rules, engines: Sequence[str]) -> list[str]:
+    """What is wrong with an operator's rules.
+
+    Args:
+        rules: The rules.
+        engines: Every node of the inventory's engines.
+
+    Returns:
+        One sentence each.
+    """
+    found = []
+    try:
+        allowed_out(rules.serial, len(engines))
+    except RollingError as error:
+        found.append(str(error))
+    try:
+        named = _named(rules.canary)
+    except RollingError as error:
+        found.append(str(error))
+    else:
+        unknown = [name for name in named or [] if name not in engines]
+        if unknown:
+            found.append(
+                f"deploy_canary names {', '.join(unknown)}, which is no node of the group engines"
+            )
+    if not 0 <= rules.max_fail_percentage <= 100:
+        found.append(
+            f"deploy_max_fail_percentage is {rules.max_fail_percentage:g}: it is between 0 and 100"
+        )
+    return found
+
+
+def _named(canary: object) -> list[str] | None:
+    """The nodes that are named as canaries; None where a number is given."""
+    if isinstance(canary, (list, tuple)):
+        return [str(name) for name in canary]
+    text = str(canary).strip()
+    if text.isdigit():
+        return None
+    if isinstance(canary, str):
+        return [text] if text else []
+    raise RollingError(f"deploy_canary is {canary!r}: it is a number of engines, or nodes' names")
 
 
 def canaries(units: Sequence[Unit], canary: object) -> list[Unit]:
@@ -100,26 +144,13 @@ def canaries(units: Sequence[Unit], canary: object) -> list[Unit]:
         nobody before one that does.
 
     Raises:
-        RollingError: A name is no engine of this run, or it is no number.
+        RollingError: It is neither a number nor names.
     """
     switched = [unit for unit in units if unit.switches]
-    if isinstance(canary, str) and canary.strip() and not canary.strip().isdigit():
-        canary = [canary]
-    if isinstance(canary, (list, tuple)):
-        known = {host: unit for unit in units for host in unit.hosts}
-        unknown = [str(name) for name in canary if name not in known]
-        if unknown:
-            raise RollingError(
-                f"deploy_canary names {', '.join(unknown)}, which this run does not deploy to; it "
-                f"deploys to {', '.join(known)}"
-            )
-        return [unit for unit in switched if {known[name].name for name in canary} & {unit.name}]
-    number = str(canary).strip() or "0"
-    if not number.isdigit():
-        raise RollingError(
-            f"deploy_canary is {canary!r}: it is a number of engines, or their names"
-        )
-    return sorted(switched, key=lambda unit: unit.serving)[: int(number)]
+    named = _named(canary)
+    if named is not None:
+        return [unit for unit in switched if set(named) & set(unit.hosts)]
+    return sorted(switched, key=lambda unit: unit.serving)[: int(str(canary))]
 
 
 def batches(units: Sequence[Unit], total: int, rules: Rules) -> list[list[Unit]]:

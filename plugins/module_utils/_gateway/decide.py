@@ -254,7 +254,8 @@ def membership(node: str, readings: Mapping[str, Mapping[str, Any]]) -> list[Dif
 
     Args:
         node: The node.
-        readings: Gateway to its reading (`gateway_facts`, its `gateway`).
+        readings: Gateway to its reading (`gateway_facts`, its `gateway`), empty for one that was
+            not asked.
 
     Returns:
         One difference for each gateway that does not send requests there as it should; none needs
@@ -263,7 +264,7 @@ def membership(node: str, readings: Mapping[str, Mapping[str, Any]]) -> list[Dif
     return [
         {"item": f"gateway {gateway}", "reason": reason, "restart": False}
         for gateway, reading in readings.items()
-        if (reason := _missing(node, reading))
+        if reading and (reason := _missing(node, reading))
     ]
 
 

@@ -13,7 +13,7 @@ import yaml
 
 REPOSITORY = Path(__file__).parents[3]
 ROLES = sorted(path.name for path in (REPOSITORY / "roles").iterdir() if path.is_dir())
-BESIDE = {"observability", "gateway", "rollback", "benchmark"}  # roles of playbooks of their own
+BESIDE = {"observability", "rollback", "benchmark"}  # roles of playbooks of their own
 STEPS = ["check", "install", "configure", "run", "confirm"]
 
 
@@ -65,6 +65,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "list": (list,),
     "dict": (dict,),
+    "raw": (str, int, list),
 }
 
 
@@ -163,20 +164,23 @@ def test_tasks_use_full_names_and_real_booleans(role: str) -> None:
 def test_the_playbook_has_every_role_and_no_other() -> None:
     plays = yaml.safe_load((REPOSITORY / "playbooks/deploy.yml").read_text())
     used = [
-        task["ansible.builtin.import_role"]["name"].removeprefix("sm120.sglang.")
+        role["name"].removeprefix("sm120.sglang.")
         for play in plays
         for task in tasks_in(play["tasks"])
-        if "tasks_from" not in task.get("ansible.builtin.import_role", {"tasks_from": ""})
+        for kind in ("import_role", "include_role")
+        if "tasks_from" not in (role := task.get(f"ansible.builtin.{kind}", {"tasks_from": ""}))
     ]
     assert len(used) == len(set(used))
     assert set(used) == set(ROLES) - BESIDE
     # The order of the design: each stands on what the ones before it did.
     assert used == [
+        "gateway",
         "preflight",
         "cuda_stack",
         "engine_release",
         "source_patches",
         "model_store",
+        "deploy",
         "engine",
         "health_gate",
     ]

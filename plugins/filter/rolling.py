@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters: the decisions of `_rolling` over what the hosts of a run know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.sm120.sglang.plugins.module_utils import _rolling
+from ansible_collections.sm120.sglang.plugins.module_utils._rolling import Result, Rules, Unit
+
+# Facts of the role deploy.
+_UNIT, _RESULT = "_deploy_unit", "_deploy_result"
+_NOBODY = "all:!all"
+_EARLIER = "failed before its switch, see above"
+
+
+def _known(hostvars: Mapping[str, Any], host: str, name: str) -> Any:
+    """A host's fact; None without one."""
+    return hostvars[host].get(name) if host in hostvars else None
+
+
+def _units(hostvars: Mapping[str, Any], engines: Iterable[str]) -> list[Unit]:
+    """The engines whose nodes were all read, in the inventory's order."""
+    found: dict[str, Unit] = {}
+    for host in engines:
+        state = _known(hostvars, host, _UNIT)
+        if state is None:
+            continue
+        members = tuple(state["members"])
+        states = [_known(hostvars, member, _UNIT) for member in members]
+        if all(one is not None for one in states):
+            serving = all(one["serving"] for one in states)
+            switches = any(one["switches"] for one in states)
+            found.setdefault(members[0], Unit(members, serving, switches))
+    return list(found.values())
+
+
+def _results(hostvars: Mapping[str, Any], units: Iterable[Unit]) -> dict[str, Result]:
+    """Engine to its result: the worst of its nodes'."""
+    found = {}
+    for unit in units:
+        results = [_known(hostvars, host, _RESULT) for host in unit.hosts]
+        known = [result for result in results if result is not None]
+        worst = [result for result in known if result["verdict"] != "ok"] or known
+        if worst:
+            serving = all(result["serving"] for result in known)
+            found[unit.name] = Result(worst[0]["verdict"], serving, worst[0].get("cause", ""))
+    return found
+
+
+def _rules(hostvars: Mapping[str, Any], units: Sequence[Unit]) -> Rules:
+    return Rules(**_known(hostvars, units[0].name, _UNIT)["rules"])
+
+
+def _total(hostvars: Mapping[str, Any], engines: Iterable[str]) -> int:
+    """Engines in the inventory; of a node that was not read nothing says that it is none."""
+    heads = set()
+    for host in engines:
+        state = _known(hostvars, host, _UNIT)
+        heads.add(state["members"][0] if state else host)
+    return len(heads)
+
+
+def _batches(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[list[Unit]]:
+    units = _units(hostvars, engines)
+    results = _results(hostvars, units)
+    units = [unit for unit in units if unit.name not in results]  # those failed already
+    if not units:
+        return []
+    try:
+        rules = _rules(hostvars, units)
+        return _rolling.batches(units, _total(hostvars, engines), rules)
+    except _rolling.RollingError as error:
+        raise AnsibleFilterError(str(error)) from None
+
+
+def deploy_order(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[str]:
+    """The nodes to go on with, batch after batch; the whole group before anything was read."""
+    if not any(_known(hostvars, host, fact) for host in engines for fact in (_UNIT, _RESULT)):
+        return ["engines"]
+    hosts = [host for batch in _batches(hostvars, engines) for unit in batch for host in unit.hosts]
+    return hosts or [_NOBODY]
+
+
+def deploy_sizes(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[int]:
+    """How many nodes each batch of `deploy_order` has."""
+    sizes = [sum(len(unit.hosts) for unit in batch) for batch in _batches(hostvars, engines)]
+    return sizes or [len(engines) or 1]
+
+
+def deploy_refusal(
+    hostvars: Mapping[str, Any], engines: Sequence[str], batch: Sequence[str], host: str
+) -> str:
+    """Why a node's engine must not be switched now; empty when it may."""
+    units = _units(hostvars, engines)
+    own = next(unit for unit in units if host in unit.hosts)
+    now = [unit for unit in units if set(unit.hosts) & set(batch)]
+    results = _results(hostvars, units)
+    found = _rolling.refusals(
+        now, units, results, _total(hostvars, engines), _rules(hostvars, units)
+    )
+    return found.get(own.name, "")
+
+
+def deploy_table(
+    hostvars: Mapping[str, Any], engines: Sequence[str], targets: Sequence[str]
+) -> list[str]:
+    """The results of all nodes of a run (`_rolling.table`).
+
+    Args:
+        hostvars: What the hosts know.
+        engines: The inventory's nodes.
+        targets: Those of this run.
+    """
+    rows = []
+    for host in engines:
+        if host not in targets:
+            continue
+        state = _known(hostvars, host, _UNIT) or {}
+        result = _known(hostvars, host, _RESULT) or {"verdict": "failed", "cause": _EARLIER}
+        changed = ", ".join(state.get("changed", []))
+        nothing = "nothing" if state else ""
+        rows.append({"node": host, **state, **result, "changed": changed or nothing})
+    return _rolling.table(rows)
+
+
+def rolling_problems(rules: Mapping[str, Any], engines: Sequence[str]) -> list[str]:
+    """`_rolling.problems` for the role's variables."""
+    return _rolling.problems(Rules(**rules), engines)
+
+
+class FilterModule:
+    """The filters, by name."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Name to function."""
+        return {
+            "deploy_order": deploy_order,
+            "deploy_refusal": deploy_refusal,
+            "deploy_sizes": deploy_sizes,
+            "deploy_table": deploy_table,
+            "rolling_problems": rolling_problems,
+            "short_cause": _rolling.short_cause,
+        }
