@@ -154,6 +154,11 @@ test-upgrade: test-lab-state ## The upgrade path with requests running all the t
 test-groups: test-lab-state ## One engine over two lab nodes (docs/groups.md)
 	$(TEST_ENV) LAB_NODES=2 pytest -q -x tests/groups -m groups --durations=0
 
+# Its own lab: two engines of 1.5 GiB each and a gateway.
+.PHONY: test-rolling
+test-rolling: test-lab-state ## A rolling change of two engines behind a router, with requests running all the time
+	$(TEST_ENV) pytest -q -x -s tests/rolling -m rolling
+
 # What the table of docs/faults.md says, shown on the real engine; the slowest are listed at the end.
 .PHONY: test-faults
 test-faults: test-lab-state ## Break a serving node in every way that docs/faults.md lists (FAULT=... for some)

@@ -21,32 +21,44 @@ def _known(hostvars: Mapping[str, Any], host: str, name: str) -> Any:
     return hostvars[host].get(name) if host in hostvars else None
 
 
-def _units(hostvars: Mapping[str, Any], engines: Iterable[str]) -> list[Unit]:
-    """The engines whose nodes were all read, in the inventory's order."""
-    found: dict[str, Unit] = {}
+def _units(hostvars: Mapping[str, Any], engines: Sequence[str]) -> tuple[list[Unit], list[Unit]]:
+    """The engines of this run, in the inventory's order: those that were read, and the others.
+
+    An engine of which a node was not read is among the others. A node that a limit leaves out is
+    among neither: nothing says that it is out of service.
+    """
+    states = {host: state for host in engines if (state := _known(hostvars, host, _UNIT))}
+    owners = {member: state["members"] for state in states.values() for member in state["members"]}
+    targets = {host for state in states.values() for host in state["targets"]}
+    read: dict[str, Unit] = {}
+    lost: dict[str, Unit] = {}
     for host in engines:
-        state = _known(hostvars, host, _UNIT)
-        if state is None:
-            continue
-        members = tuple(state["members"])
-        states = [_known(hostvars, member, _UNIT) for member in members]
-        if all(one is not None for one in states):
-            serving = all(one["serving"] for one in states)
-            switches = any(one["switches"] for one in states)
-            found.setdefault(members[0], Unit(members, serving, switches))
-    return list(found.values())
+        members = tuple(owners.get(host, (host,)))
+        known = [states[member] for member in members if member in states]
+        if len(known) == len(members):
+            serving = all(one["serving"] for one in known)
+            switches = any(one["switches"] for one in known)
+            read.setdefault(members[0], Unit(members, serving, switches))
+        elif known or host in targets or _known(hostvars, host, _RESULT):
+            lost.setdefault(members[0], Unit(members, serving=False, switches=False))
+    return list(read.values()), list(lost.values())
 
 
-def _results(hostvars: Mapping[str, Any], units: Iterable[Unit]) -> dict[str, Result]:
-    """Engine to its result: the worst of its nodes'."""
+def _results(
+    hostvars: Mapping[str, Any], read: Iterable[Unit], lost: Iterable[Unit]
+) -> dict[str, Result]:
+    """Engine to its result: the worst of its nodes'. One that was not read has failed."""
     found = {}
-    for unit in units:
-        results = [_known(hostvars, host, _RESULT) for host in unit.hosts]
-        known = [result for result in results if result is not None]
+    for unit in read:
+        known = [r for host in unit.hosts if (r := _known(hostvars, host, _RESULT)) is not None]
         worst = [result for result in known if result["verdict"] != "ok"] or known
         if worst:
             serving = all(result["serving"] for result in known)
             found[unit.name] = Result(worst[0]["verdict"], serving, worst[0].get("cause", ""))
+    for unit in lost:
+        results = [_known(hostvars, host, _RESULT) for host in unit.hosts]
+        serving = all(result is not None and result["serving"] for result in results)
+        found[unit.name] = Result("failed", serving)
     return found
 
 
@@ -64,9 +76,9 @@ def _total(hostvars: Mapping[str, Any], engines: Iterable[str]) -> int:
 
 
 def _batches(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[list[Unit]]:
-    units = _units(hostvars, engines)
-    results = _results(hostvars, units)
-    units = [unit for unit in units if unit.name not in results]  # those failed already
+    read, lost = _units(hostvars, engines)
+    results = _results(hostvars, read, lost)
+    units = [unit for unit in read if unit.name not in results]  # those failed already
     if not units:
         return []
     try:
@@ -94,14 +106,12 @@ def deploy_refusal(
     hostvars: Mapping[str, Any], engines: Sequence[str], batch: Sequence[str], host: str
 ) -> str:
     """Why a node's engine must not be switched now; empty when it may."""
-    units = _units(hostvars, engines)
-    own = next(unit for unit in units if host in unit.hosts)
-    now = [unit for unit in units if set(unit.hosts) & set(batch)]
-    results = _results(hostvars, units)
-    found = _rolling.refusals(
-        now, units, results, _total(hostvars, engines), _rules(hostvars, units)
-    )
-    return found.get(own.name, "")
+    read, lost = _units(hostvars, engines)
+    own = next(unit for unit in read if host in unit.hosts)
+    now = [unit for unit in read if set(unit.hosts) & set(batch)]
+    results = _results(hostvars, read, lost)
+    total, rules = _total(hostvars, engines), _rules(hostvars, read)
+    return _rolling.refusals(now, [*read, *lost], results, total, rules).get(own.name, "")
 
 
 def deploy_table(

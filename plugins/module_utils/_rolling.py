@@ -221,7 +221,9 @@ def refusals(
     switched = [unit for unit in batch if unit.switches]
     failed = [name for name, result in results.items() if result.verdict == "failed"]
     reason = ""
+    named = set(_named(rules.canary) or ())
     first = {unit.name for unit in canaries(units, rules.canary)}
+    first |= {unit.name for unit in units if named & set(unit.hosts)}
     if bad := [name for name in failed if name in first]:
         reason = f"the canary {', '.join(bad)} failed"
     elif len(failed) > int(total * rules.max_fail_percentage / 100):

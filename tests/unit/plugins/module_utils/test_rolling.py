@@ -181,6 +181,12 @@ def test_a_failed_canary_ends_it_whatever_the_limit() -> None:
     assert refused("c", {"a": OK, "b": BAD_UP}, rules, ABCD) == {}
 
 
+def test_a_named_canary_that_failed_before_its_switch_ends_it_too() -> None:
+    units = [unit("a+x", switches=False), *ABCD[1:]]
+    rules = Rules(1, canary=["x"], max_fail_percentage=100)
+    assert refused("b", {"a": BAD_UP}, rules, units) == {"b": "the canary a failed"}
+
+
 def test_engines_that_go_on_as_they_are_are_never_refused() -> None:
     units = [unit("a"), unit("b", switches=False)]
     assert refused("b", {"a": BAD_DOWN}, Rules(1), units) == {}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the plays of a rolling deployment take from the facts of its hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.sm120.sglang.plugins.filter import rolling
+
+RULES = {"serial": 1, "canary": 0, "max_fail_percentage": 0.0}
+
+
+def host(
+    *members: str, serving: bool = True, switches: bool = True, **rules: Any
+) -> dict[str, Any]:
+    unit = {
+        "members": list(members),
+        "serving": serving,
+        "switches": switches,
+        "changed": ["engine"] if switches else [],
+        "release": "r-1",
+        "rules": {**RULES, **rules},
+        "targets": list(members),
+    }
+    return {"_deploy_unit": unit}
+
+
+def ended(facts: dict[str, Any], verdict: str, *, serving: bool = True) -> dict[str, Any]:
+    return {**facts, "_deploy_result": {"verdict": verdict, "serving": serving, "cause": "why"}}
+
+
+def test_before_anything_is_read_the_whole_group_is_meant() -> None:
+    """Syntax checks and --list-hosts ask without a reading."""
+    assert rolling.deploy_order({}, []) == ["engines"]
+    assert rolling.deploy_order({"a": {}}, ["a"]) == ["engines"]
+    assert rolling.deploy_sizes({"a": {}}, ["a"]) == [1]
+
+
+def test_batches_are_an_order_of_hosts_and_their_sizes() -> None:
+    found = {"a": host("a"), "b": host("b", switches=False), "c": host("c", serving=False)}
+    assert rolling.deploy_order(found, ["a", "b", "c"]) == ["b", "c", "a"]
+    assert rolling.deploy_sizes(found, ["a", "b", "c"]) == [2, 1]
+
+
+def test_nodes_of_one_engine_are_never_parted() -> None:
+    found = {name: host("a", "d") for name in "ad"} | {name: host("b", "c") for name in "bc"}
+    assert rolling.deploy_order(found, ["a", "b", "c", "d"]) == ["a", "d", "b", "c"]
+    assert rolling.deploy_sizes(found, ["a", "b", "c", "d"]) == [2, 2]
+
+
+def test_an_engine_of_which_a_node_could_not_be_read_is_left_out_whole() -> None:
+    found: dict[str, Any] = {"a": host("a", "b"), "b": {}, "c": host("c")}
+    assert rolling.deploy_order(found, ["a", "b", "c"]) == ["c"]
+    assert rolling.deploy_sizes(found, ["a", "b", "c"]) == [1]
+
+
+def test_who_failed_already_is_not_gone_on_with() -> None:
+    found = {"a": ended(host("a"), "failed"), "b": host("b")}
+    assert rolling.deploy_order(found, ["a", "b"]) == ["b"]
+    assert rolling.deploy_sizes(found, ["a", "b"]) == [1]
+    nobody = {"a": ended(host("a"), "failed"), "b": ended({}, "failed")}
+    assert rolling.deploy_order(nobody, ["a", "b"]) == ["all:!all"]
+    assert rolling.deploy_order({"a": ended({}, "failed")}, ["a"]) == ["all:!all"]
+
+
+def test_a_failure_before_the_switch_counts_as_any_other() -> None:
+    found = {"a": ended(host("a"), "failed"), "b": host("b")}
+    assert "1 of 2 failed (a)" in rolling.deploy_refusal(found, ["a", "b"], ["b"], "b")
+    unread: dict[str, Any] = {"a": ended({}, "failed"), "b": host("b")}
+    assert "1 of 2 failed (a)" in rolling.deploy_refusal(unread, ["a", "b"], ["b"], "b")
+
+
+def test_a_node_that_could_not_be_reached_counts_as_out_of_service() -> None:
+    unread = {
+        "a": ended({}, "failed", serving=False),
+        "b": host("b", max_fail_percentage=100.0),
+    }
+    said = rolling.deploy_refusal(unread, ["a", "b"], ["b"], "b")
+    assert said == "1 of 2 are out of service (a), and deploy_serial (1) allows 1"
+    # The play lost it before anything could be noted, and it was one of the run's.
+    unread["a"] = {}
+    assert rolling.deploy_refusal(unread, ["a", "b"], ["b"], "b") == ""
+    unread["b"]["_deploy_unit"]["targets"] = ["a", "b"]
+    assert rolling.deploy_refusal(unread, ["a", "b"], ["b"], "b") == said
+
+
+def test_a_share_counts_what_the_run_leaves_alone() -> None:
+    found = {"a": host("a", serial="50%"), "b": host("b", serial="50%")}
+    assert rolling.deploy_sizes(found, ["a", "b"]) == [1, 1]
+    assert rolling.deploy_sizes(found | {"c": {}, "d": {}}, ["a", "b", "c", "d"]) == [2]
+
+
+def test_a_member_is_refused_with_its_engine() -> None:
+    pair = host("b", "c", serial=1)
+    found = {"a": ended(host("a"), "failed", serving=False), "b": pair, "c": pair}
+    for member in "bc":
+        assert rolling.deploy_refusal(found, ["a", "b", "c"], ["b", "c"], member)
+    found["a"] = ended(host("a"), "ok")
+    assert rolling.deploy_refusal(found, ["a", "b", "c"], ["b", "c"], "c") == ""
+
+
+def test_rules_that_cannot_be_followed_end_with_one_sentence() -> None:
+    with pytest.raises(AnsibleFilterError, match="deploy_serial is 'x'"):
+        rolling.deploy_sizes({"a": host("a", serial="x")}, ["a"])
+
+
+def test_every_node_of_the_run_has_a_row() -> None:
+    found = {
+        "a": {**host("a"), "_deploy_result": {"verdict": "ok", "accept": 4.0, "seconds": 60}},
+        "b": ended(host("b", switches=False), "not tried"),
+        "c": {},
+        "d": host("d"),
+    }
+    lines = rolling.deploy_table(found, ["a", "b", "c", "d"], ["a", "b", "c"])
+    assert lines[1:] == [
+        "a     r-1      engine   ok         4.0     60       -",
+        "b     r-1      nothing  not tried  -       -        why",
+        "c     -        -        failed     -       -        failed before its switch, see above",
+    ]
