@@ -191,7 +191,7 @@ def test_whatever_fails_between_build_and_completion_leaves_no_tree_behind() -> 
     plays = yaml.safe_load((REPOSITORY / "playbooks/deploy.yml").read_text())
 
     def imported(tasks: Any) -> list[tuple[str, str]]:
-        roles = [task.get("ansible.builtin.import_role", {}) for task in tasks_in(tasks)]
+        roles = [task.get("ansible.builtin.import_role", {}) for task in tasks]
         return [(role.get("name", ""), role.get("tasks_from", "main.yml")) for role in roles]
 
     building = {("sm120.sglang.engine_release", "main.yml")}
