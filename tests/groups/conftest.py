@@ -51,6 +51,11 @@ class Pair:
             self.run(node, "basename $(readlink /etc/sglang/launches/serving)") for node in NODES
         }
 
+    def kept(self) -> list[int]:
+        """Bytes of the log that each node kept of its last failed start."""
+        script = "stat -c %s $(ls -d /var/lib/sglang/failures/*/ | tail -n 1)journal.log"
+        return [int(self.run(node, script)) for node in NODES]
+
     def states(self) -> list[str]:
         """What systemd says of the units."""
         return [self.run(node, "systemctl is-active sglang || true") for node in NODES]

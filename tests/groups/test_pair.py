@@ -100,6 +100,7 @@ def test_one_node_that_cannot_start_takes_all_back(
     ), outcome.output
     assert "SGLANG_CPU_OMP_THREADS_BIND" in outcome.output, "the cause, as the second node tells it"
     assert outcome.says("as it served before")
+    assert all(size > 1000 for size in pair.kept()), "each node keeps the log of its own start"
     assert pair.launches() == launches == pair.serving()
     assert COUNTS in pair.ask()
 
@@ -110,6 +111,7 @@ def test_a_failed_gate_takes_all_back(pair: Pair) -> None:
     assert outcome.code != 0
     assert outcome.says("FAIL accept_length 1.0"), outcome.output
     assert outcome.output.count("did not prove itself.") == len(NODES)
+    assert all(size > 1000 for size in pair.kept())
     assert pair.launches() == launches == pair.serving()
     assert COUNTS in pair.ask()
 
