@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ class Pair:
 
     def wait(self, node: str, condition: str) -> None:
         """Wait until a shell condition holds on a node."""
-        self.run(node, f"set -- '{condition}'; {WAIT.replace(chr(34) + '$1' + chr(34), '$1')}")
+        self.run(node, f"{WAIT} {shlex.quote(condition)}")
 
     def ask(self) -> str:
         """The text that the engine generates, asked at its head."""
