@@ -137,6 +137,10 @@ test-lab-state: lab-packages lab-models
 test-lab: test-lab-state ## Boot, kill and stop real nodes
 	$(TEST_ENV) pytest -q tests/lab -m lab
 
+.PHONY: test-fleet
+test-fleet: test-lab-state ## Pass files on between three real nodes, and cut, damage and forbid it
+	$(TEST_ENV) pytest -q tests/fleet -m fleet
+
 .PHONY: test-deploy
 test-deploy: test-lab-state ## Break deployments on a real node: bad input, interruptions, edits by hand
 	$(TEST_ENV) pytest -q -x tests/deploy -m lab

@@ -42,7 +42,7 @@ def host_variables(lab: Lab, address: str, port: int) -> dict[str, Any]:
         port: its SSH port.
 
     Returns:
-        Connection variables, and the address that its engine listens on.
+        Connection variables, and the address of its engine and for the other nodes.
     """
     return {
         "ansible_host": address,
@@ -53,6 +53,8 @@ def host_variables(lab: Lab, address: str, port: int) -> dict[str, Any]:
         "ansible_ssh_common_args": shlex.join(ssh_options(lab)),
         "ansible_python_interpreter": "/usr/bin/python3",
         "engine_host": address,
+        # Nodes pass wheels and models on among themselves, where there is more than one.
+        "distribution_address": address,
     }
 
 

@@ -25,6 +25,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._node import (
     ForwardingRefusedError,
     Node,
     NodeError,
+    Talk,
 )
 from ansible_collections.sm120.sglang.plugins.plugin_utils._tunnel import (
     ChannelSocket,
@@ -33,7 +34,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._tunnel import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import requests
     from ansible_collections.sm120.sglang.plugins.plugin_utils._ssh_settings import SshSettings
@@ -202,6 +203,17 @@ class SshNode(Node):
             channel.shutdown_write()
         return _SshFollow(channel)
 
+    def talk(self, command: Sequence[str]) -> Talk:
+        """Start a command as root, and talk with it until one side ends it.
+
+        Raises:
+            NodeError: the connection is lost.
+        """
+        argv, given = self._wrapped(command, root=True)
+        talk = _SshTalk(self._session(argv))
+        talk.send(given.encode())
+        return talk
+
     def http(self) -> requests.Session:
         session = plain_session()
         session.mount("http://", TunnelAdapter(self))
@@ -258,6 +270,30 @@ class _SshFollow(Follow):
 
     def close(self) -> None:
         _end(self._channel)
+
+
+class _SshTalk(_SshFollow, Talk):
+    def __init__(self, channel: paramiko.Channel) -> None:
+        super().__init__(channel)
+        self._guard = threading.Lock()
+
+    def send(self, data: bytes) -> None:
+        try:
+            with self._guard:
+                self._channel.sendall(data)
+        except OSError as error:
+            raise NodeError(f"the line to the node is cut: {error}") from error
+
+    def end(self) -> None:
+        with suppress(OSError):
+            self._channel.shutdown_write()
+
+    def errors(self) -> str:
+        parts = []
+        with suppress(OSError):
+            while part := self._channel.recv_stderr(65536):
+                parts.append(part)
+        return b"".join(parts).decode(errors="replace")
 
 
 def _end(channel: paramiko.Channel) -> None:

@@ -6,22 +6,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import redact
-from ansible_collections.sm120.sglang.plugins.plugin_utils._channel import SshNode
-from ansible_collections.sm120.sglang.plugins.plugin_utils._node import (
-    Become,
-    LocalNode,
-    Node,
-    NodeError,
-)
-from ansible_collections.sm120.sglang.plugins.plugin_utils._ssh_settings import (
-    SshSettingsError,
-    resolve,
-    ssh_arguments,
-)
+from ansible_collections.sm120.sglang.plugins.plugin_utils import _connect
+from ansible_collections.sm120.sglang.plugins.plugin_utils._node import LocalNode, Node, NodeError
+from ansible_collections.sm120.sglang.plugins.plugin_utils._ssh_settings import SshSettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,17 +25,7 @@ CONNECTION_SPEC: dict[str, dict[str, Any]] = {
 }
 """Parameters that name an engine on its node."""
 
-_SSH_OPTIONS = (
-    "ssh_args",
-    "ssh_common_args",
-    "ssh_extra_args",
-    "port",
-    "remote_user",
-    "private_key_file",
-    "timeout",
-)
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a wildcard bind answers
-_ROOT = "root"
 
 
 class EngineAction(ActionBase):  # type: ignore[misc]
@@ -101,51 +81,14 @@ class EngineAction(ActionBase):  # type: ignore[misc]
 
     def _connect(self) -> Node:
         connection = self._connection
-        name = connection.transport
-        if name == "local":
-            return LocalNode(self._become(connection, None))
-        if name != "ssh":
-            raise AnsibleActionFail(
-                f"connection {name!r} is not supported: use ssh, or local for the controller itself"
-            )
-        options = {option: connection.get_option(option) for option in _SSH_OPTIONS}
-        settings = resolve(
-            connection.get_option("ssh_executable") or "ssh",
-            ssh_arguments(options),
-            connection.get_option("host") or self._play_context.remote_addr,
-        )
-        return SshNode(
-            settings,
-            become=self._become(connection, settings.user),
-            password=connection.get_option("password") or "",
-            passphrase=_option(connection, "private_key_passphrase"),
-        )
-
-    def _become(self, connection: Any, user: str | None) -> Become | None:
-        """How the task becomes root, or None when it does not, or is root already."""
-        plugin = connection.become
-        if plugin is None or user == _ROOT:
-            return None
-        if plugin.name.rsplit(".", 1)[-1] != "sudo":
-            raise AnsibleActionFail(
-                f"become_method {plugin.name!r} is not supported here: use sudo, or a user who "
-                "may read the journal (group systemd-journal) without become"
-            )
-        executable = plugin.get_option("become_exe") or "sudo"
-        return Become(executable, plugin.get_option("become_pass") or "")
+        if connection.transport == "local":
+            return LocalNode(_connect.become(connection, None))
+        return _connect.ssh_node(connection, self._play_context.remote_addr)
 
 
 def engine_address(host: str) -> str:
     """Where an engine that binds `host` answers on its node."""
     return _EVERYWHERE.get(host, host)
-
-
-def _option(connection: Any, name: str) -> str:
-    """An option that the oldest supported connection plugin may lack."""
-    try:
-        return connection.get_option(name) or ""
-    except KeyError:
-        return ""
 
 
 def _clean(value: Any, secrets: list[str]) -> Any:

@@ -60,6 +60,26 @@ class Follow(ABC):
         """End the command; may be called from another thread, and more than once."""
 
 
+class Talk(Follow):
+    """A running command that is also written to."""
+
+    @abstractmethod
+    def send(self, data: bytes) -> None:
+        """Write to its input.
+
+        Raises:
+            NodeError: the connection is lost, or the command has ended.
+        """
+
+    @abstractmethod
+    def end(self) -> None:
+        """End its input; it goes on to its own end."""
+
+    @abstractmethod
+    def errors(self) -> str:
+        """What it wrote to its error output."""
+
+
 class Node(ABC):
     """A node to look at: over SSH, or this machine itself."""
 

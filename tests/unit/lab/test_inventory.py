@@ -54,6 +54,7 @@ def test_recorded_nodes_are_listed_with_everything_to_reach_them(tmp_path: Path)
         ),
         "ansible_python_interpreter": "/usr/bin/python3",
         "engine_host": "127.120.0.2",
+        "distribution_address": "127.120.0.2",
     }
     assert ask(lab.path, "--host", "lab-2") == answer["_meta"]["hostvars"]["lab-2"]
     assert ask(lab.path, "--host", "stranger") == {}

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -324,3 +325,37 @@ def test_a_wrong_file_leaves_the_old_one(tmp_path: Path) -> None:
     (tmp_path / ".model.bin.partial").write_bytes(b"half of something longer")
     assert _verified.adopt(tmp_path / "part0", tmp_path, entry, 0o644, {}) is None
     assert (tmp_path / "model.bin").read_bytes() == b"weights"
+
+
+def test_a_file_that_arrived_beside_its_folder_is_moved_and_known(tmp_path: Path) -> None:
+    part, folder = tmp_path / "part", tmp_path / "folder"
+    part.write_bytes(b"abc")
+    part.chmod(0o600)
+    digest = hashlib.sha256(b"abc").hexdigest()
+    inode = part.stat().st_ino
+    record: dict[str, Any] = {}
+    entry = _verified.Wanted("sub/a", digest, 3)
+    assert _verified.settle(part, folder, entry, 0o644, record) is None
+    assert not part.exists()
+    target = folder / "sub/a"
+    assert (target.stat().st_ino, stat.S_IMODE(target.stat().st_mode)) == (inode, 0o644)
+    assert _verified.inspect(folder, [entry], record).complete
+
+
+def test_a_wrong_file_that_arrived_is_removed_and_never_in_place(tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    part.write_bytes(b"abd")
+    entry = _verified.Wanted("a", hashlib.sha256(b"abc").hexdigest(), 3)
+    problem = _verified.settle(part, tmp_path / "folder", entry, 0o644, {})
+    assert problem is not None
+    assert "arrived with sha256" in problem
+    assert not part.exists()
+    assert not (tmp_path / "folder/a").exists()
+
+
+def test_a_link_in_place_of_an_arrived_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"abc")
+    (tmp_path / "part").symlink_to(tmp_path / "other")
+    entry = _verified.Wanted("a", hashlib.sha256(b"abc").hexdigest(), 3)
+    with pytest.raises(OSError, match="symbolic links"):
+        _verified.settle(tmp_path / "part", tmp_path / "folder", entry, 0o644, {})
