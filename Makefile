@@ -116,6 +116,7 @@ releases-doc: venv ## Make the table of docs/releases.md from all published rele
 .PHONY: bench
 bench: lab-packages lab-models ## What a re-run costs on 1, 5 and 20 nodes; how long judging a release and reading a node take
 	$(PY) -m benchmarks.rerun
+	$(PY) -m benchmarks.second_release
 	$(PY) benchmarks/release_report.py
 	$(PY) benchmarks/reading.py
 
