@@ -60,6 +60,13 @@ def test_signatures(text: str, signature: str) -> None:
     assert match[1]
 
 
+@pytest.mark.parametrize("name", ["head-lost-a-node", "second-node-lost-its-head"])
+def test_a_node_that_ended_because_another_did_says_so(name: str) -> None:
+    cause = find_cause(journal(name))
+    assert cause.signature == "another-node-died"
+    assert "another rank of this engine" in cause.known
+
+
 def test_a_key_that_only_begins_like_one_is_another() -> None:
     assert best_match("KeyError: 128", SIGNATURES) is None
 
