@@ -164,6 +164,11 @@ test-groups: test-lab-state ## One engine over two lab nodes (docs/groups.md)
 test-rolling: test-lab-state ## A rolling change of two engines behind a router, with requests running all the time
 	$(TEST_ENV) pytest -q -x -s tests/rolling -m rolling
 
+# What docs/operations.md lists; DRIFT names some, DRIFT_NODE=present takes the node that is up.
+.PHONY: test-drift
+test-drift: test-lab-state ## Change by hand what the roles own, one thing at a time (DRIFT=... for some)
+	$(TEST_ENV) pytest -q tests/drift -m drift --durations=15 $(if $(DRIFT),-k "$(DRIFT)")
+
 # What the table of docs/faults.md says, shown on the real engine; the slowest are listed at the end.
 .PHONY: test-faults
 test-faults: test-lab-state ## Break a serving node in every way that docs/faults.md lists (FAULT=... for some)

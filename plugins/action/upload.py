@@ -79,7 +79,7 @@ class ActionModule(ActionBase):
     ) -> dict[str, Any]:
         super().run(tmp, task_vars)
         # A file that is there but wrong is brought again like one that is missing.
-        arguments = {**self._task.args, "wrong": "missing"}
+        arguments = {**self._task.args, "wrong": "missing", "owned": True}
         source = Path(str(arguments.pop("src")))
         files: list[dict[str, Any]] = arguments["files"]
         sizes = {entry["name"]: int(entry["size"]) for entry in files}
@@ -87,7 +87,8 @@ class ActionModule(ActionBase):
 
         state = self._verify(arguments, task_vars)
         missing: list[str] = state.get("missing", [])
-        result: dict[str, Any] = {"uploaded": missing, "changed": bool(missing)}
+        mended = bool(state.get("changed"))
+        result: dict[str, Any] = {"uploaded": missing, "changed": bool(missing) or mended}
         if state.get("failed"):
             return state
         if not missing:

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.sm120.sglang.plugins.module_utils import (
     _changes,
     _decide,
+    _decide_own,
     _launch,
     _lifecycle,
     _patch,
@@ -166,6 +167,12 @@ def launch_changes(
     return found
 
 
+def root_folders(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Folders of root's that all may read, as `folder_differences` takes them, each once."""
+    common = {"owner": "root", "group": "root", "mode": "0755", "optional": False}
+    return [{"path": path, **common} for path in dict.fromkeys(paths)]
+
+
 def restart_reasons(differences: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
     """The differences for which the engine has to restart, as sentences."""
     return [
@@ -199,10 +206,16 @@ class FilterModule:
             "release_ids": release_ids,
             "choose_python": choose_python,
             "release_differences": _decide.release,
+            "release_builds": _decide_own.builds,
             "model_differences": _decide.models,
             "file_differences": _decide.files,
             "launch_changes": launch_changes,
             "engine_differences": _decide.engine,
+            "folder_differences": _decide_own.folders,
+            "account_differences": _decide_own.account,
+            "override_differences": _decide_own.overrides,
+            "process_differences": _decide_own.process,
+            "previous_differences": _decide_own.previous,
             "package_differences": _decide.packages,
             "unknown_variables": _decide.unknown_variables,
             "plan_summary": _decide.summary,
@@ -219,5 +232,6 @@ class FilterModule:
             "failure_notice": _screens.failure_notice,
             "failure_screen": _screens.failure_screen,
             "restart_reasons": restart_reasons,
+            "root_folders": root_folders,
         }
         return {name: _errors(function) for name, function in plain.items()}

@@ -74,12 +74,11 @@ class LookupModule(LookupBase):
             **kwargs: The options.
 
         Returns:
-            Every role's option names, in order, each with its short names.
+            Every role's option names, in order.
         """
         self.set_options(var_options=variables, direct=kwargs)
         folder = Path(self.get_option("folder"))
         names: list[str] = []
         for role in terms:
-            for name, option in role_options(folder, role).items():
-                names += [name, *option.get("aliases", [])]
+            names += role_options(folder, role)
         return names

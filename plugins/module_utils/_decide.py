@@ -112,6 +112,8 @@ def models(node: Mapping[str, Any], wanted: Iterable[Mapping[str, Any]]) -> list
                     label, f"changed since verified: {_some(seen['unverified'])}", restart=True
                 )
             )
+        elif seen.get("attributes"):
+            found.append(_difference(label, f"another mode or owner: {_some(seen['attributes'])}"))
         elif seen.get("link", "") != link:
             found.append(_difference(label, f"points to {seen.get('link') or 'no other place'}"))
     return found
@@ -146,7 +148,7 @@ def files(
             for key in ("mode", "owner", "group")
             if seen[key] != entry[key]
         ]
-        # Of the unit itself systemd tells what it has not read (`need_reload`).
+        # What the unit has started is looked at itself (`_decide_own.process`).
         used = (
             seen["sha256"] != entry["sha256"]
             and entry["path"] != unit["fragment_path"]
@@ -200,7 +202,7 @@ def engine(
     other = unit["active_state"] == "active" and unit["launch"] != launch
     found += [_difference("launch", phrase, restart=other) for phrase in changes]
     if unit["need_reload"]:
-        found.append(_difference("unit", "changed on disk since systemd read it", restart=True))
+        found.append(_difference("unit", "changed on disk since systemd read it"))
     if enabled and unit["unit_file_state"] not in ("enabled", ""):
         found.append(_difference("unit", f"is {unit['unit_file_state']}, not enabled"))
     elif not enabled and unit["unit_file_state"] == "enabled":

@@ -10,6 +10,7 @@ so there is nothing wrong to go back to.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -59,7 +60,7 @@ class Launch:
         accept_length: As the gate measured it; None without speculation.
         gate: Parameters of `engine_gate`, without the API key.
         answer: What it answered to the gate's known question.
-        files: Path, mode, owner and group of each file, without content.
+        files: Path, mode, owner, group and digest of each file, without content.
     """
 
     launch: str
@@ -87,14 +88,15 @@ def read(config: Path) -> dict[str, Any]:
     Returns:
         `serving` and `before` (digests, empty without one), `rolled_back` (what the last rollback
         by hand left: `launch`, `release`, `at`; empty without one), and `records`, digest to the
-        fields of `Launch`. A record that cannot be read is left out.
+        fields of `Launch`. A record that cannot be read, or whose files are no longer those that
+        proved themselves, is left out.
     """
     place = folder(config)
     records: dict[str, Any] = {}
     for entry in sorted(place.iterdir()) if place.is_dir() else []:
         if entry.is_dir() and not entry.is_symlink() and _DIGEST.fullmatch(entry.name):
             found = _load(entry / RECORD)
-            if found.get("launch") == entry.name and found.get("release"):
+            if found.get("launch") == entry.name and found.get("release") and _whole(entry, found):
                 records[entry.name] = found
     return {
         SERVING: _linked(place, SERVING, records),
@@ -102,6 +104,18 @@ def read(config: Path) -> dict[str, Any]:
         "rolled_back": _load(place / ROLLED_BACK),
         "records": records,
     }
+
+
+def _whole(place: Path, record: Mapping[str, Any]) -> bool:
+    """Whether a record's files are as they were kept; of an older record no digests are known."""
+    for entry in record.get("files", ()):
+        try:
+            content = (place / Path(entry["path"]).name).read_bytes()
+        except (OSError, KeyError, TypeError):
+            return False
+        if entry.get("sha256") not in (None, hashlib.sha256(content).hexdigest()):
+            return False
+    return True
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -138,7 +152,8 @@ def load_files(config: Path, launch: str) -> tuple[dict[str, Any], list[File]]:
             raise LaunchRecordError(
                 f"the record {place} is not whole ({error}); choose another launch"
             ) from error
-        files.append(File(content=content, **entry))
+        known = {key: value for key, value in entry.items() if key != "sha256"}
+        files.append(File(content=content, **known))
     return record, files
 
 
@@ -154,7 +169,12 @@ def save(config: Path, launch: Launch, files: Iterable[File]) -> bool:
         Whether anything but the times differs from what was there.
     """
     kept = list(files)
-    described = [{key: value for key, value in asdict(f).items() if key != "content"} for f in kept]
+    described = [
+        {**asdict(file), "sha256": hashlib.sha256(file.content.encode()).hexdigest()}
+        for file in kept
+    ]
+    for description in described:
+        del description["content"]
     record = {**asdict(launch), "gate": dict(launch.gate), "files": described}
     place = folder(config)
     place.mkdir(mode=0o700, exist_ok=True)

@@ -59,6 +59,9 @@ def interrupted_benchmark(node: Mapping[str, Any]) -> list[Difference]:
         switch ends that; whether the engine restarts is told by what runs now.
     """
     pending = node["benchmark"]["pending"]
+    if not pending and node["benchmark"]["unit"]:
+        reason = "its guard's unit is left, and guards nothing; it is taken away"
+        return [{"item": "benchmark", "reason": reason, "restart": False}]
     if not pending:
         return []
     reason = f"begun on {when(pending['started'])} and not finished; its guard is taken away"

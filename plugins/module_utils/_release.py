@@ -231,18 +231,43 @@ def switch(root: Path, release: str, previous: str = "") -> None:
         raise ReleaseError(f"release {release} is not complete on this node; run the deployment")
     old = linked(root, "current")
     if old == release:
+        wrong = wrong_previous(root, previous)
+        if wrong and previous:
+            _link(root, "previous", previous)
+        elif wrong:
+            (root / "previous").unlink(missing_ok=True)
         return
+    if old and not (root / "releases" / old / COMPLETE).is_file():
+        old = None  # nothing that could be gone back to
     if previous or old:
         _link(root, "previous", previous or str(old))
     _link(root, "current", release)
 
 
+def wrong_previous(root: Path, wanted: str) -> str:
+    """What `previous` names instead of a release, or of the wanted one; empty when it is right.
+
+    Args:
+        root: The product's folder.
+        wanted: The release to go back to; empty where any that is there will do.
+    """
+    now = linked(root, "previous") or ""
+    if wanted:
+        return "" if now == wanted else now or "nothing"
+    return "" if not now or (root / "releases" / now / COMPLETE).is_file() else now
+
+
 def linked(root: Path, name: str) -> str | None:
-    """The id that `current` or `previous` points to, None without one."""
+    """The id that `current` or `previous` points to, None without one.
+
+    A link to anywhere else than the product's own releases names no release.
+    """
     try:
-        return (root / name).readlink().name
+        target = (root / name).readlink()
     except OSError:
         return None
+    ours = (Path("releases"), root / "releases")
+    return target.name if target.parent in ours else str(target)
 
 
 def _link(root: Path, name: str, release: str) -> None:

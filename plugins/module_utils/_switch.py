@@ -22,7 +22,12 @@ from typing import Any
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _os_errors, _release
 from ansible_collections.sm120.sglang.plugins.module_utils._bundle.redact import hide_assigned
 from ansible_collections.sm120.sglang.plugins.module_utils._launches import File
-from ansible_collections.sm120.sglang.plugins.module_utils._node import parts, processes
+from ansible_collections.sm120.sglang.plugins.module_utils._node import (
+    overrides,
+    parts,
+    processes,
+    service,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import (
     LAUNCH_DIGEST,
     read_unit,
@@ -45,11 +50,19 @@ class SwitchError(RuntimeError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What shall run: a release, its configuration files, and files of ours that must not be."""
+    """What shall run.
+
+    Attributes:
+        release: The release.
+        files: Its configuration files.
+        absent: Files of ours that must not be.
+        aside: Drop-ins and units of others that systemd shall ignore; they keep their content.
+    """
 
     release: str
     files: tuple[File, ...]
     absent: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -219,7 +232,7 @@ def switch(node: Node, wanted: Wanted, config: Path, *, restart: bool, drain: bo
     began = time.monotonic()
     try:
         _adopt(node, wanted, prepared, previous)
-        if prepared or restart:
+        if prepared or restart or wanted.aside or service.unread(node.unit):
             _systemctl("daemon-reload")
         if restart:
             # Starts of ours must not use up the limit that stops a crash loop.
@@ -290,6 +303,8 @@ def _adopt(
             temporary.replace(entry.path)
     for path in wanted.absent:
         Path(path).unlink(missing_ok=True)
+    for path in wanted.aside:
+        overrides.set_aside(Path(path))
     _release.switch(node.root, wanted.release, previous)
     for entry, temporary in prepared:
         if entry.stored == ENVIRONMENT:
@@ -356,25 +371,6 @@ def _until(holds: Callable[[], bool], seconds: float) -> bool:
             return False
         time.sleep(_POLL_SECONDS)
     return True
-
-
-def running(unit: str) -> bool:
-    """Whether systemd runs the unit, or is about to."""
-    done = subprocess.run(
-        ["systemctl", "show", unit, "--property=ActiveState", "--value"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip() not in ("inactive", "failed", "")
-
-
-def enabled(unit: str) -> bool:
-    """Whether the unit starts at boot."""
-    done = subprocess.run(
-        ["systemctl", "is-enabled", unit], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() == "enabled"
 
 
 def enable(unit: str, on: bool) -> None:

@@ -132,6 +132,55 @@ def save_record(path: Path, record: Mapping[str, Any]) -> None:
     temporary.replace(path)
 
 
+def attributes(folder: Path, wanted: Iterable[Wanted], mode: int) -> list[str]:
+    """Names of files that are there with another mode or another owner than root.
+
+    Args:
+        folder: Where the files lie; they are the product's own.
+        wanted: The files.
+        mode: The mode that they have.
+
+    Returns:
+        Names.
+    """
+    found = []
+    for entry in wanted:
+        try:
+            status = (folder / entry.name).lstat()
+        except OSError:
+            continue
+        seen = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+        if not stat.S_ISLNK(status.st_mode) and seen != (mode, *_owner()):
+            found.append(entry.name)
+    return found
+
+
+def links(folder: Path, wanted: Iterable[Wanted]) -> list[str]:
+    """Names of files that were replaced by links; the product makes none."""
+    return [entry.name for entry in wanted if (folder / entry.name).is_symlink()]
+
+
+def _owner() -> tuple[int, int]:
+    """Who owns the product's files: root, and in a test whoever it runs as."""
+    return os.geteuid(), os.getegid()
+
+
+def mend_attributes(folder: Path, names: Iterable[str], mode: int) -> None:
+    """Give files their mode and owner again."""
+    for name in names:
+        os.chown(folder / name, *_owner())
+        (folder / name).chmod(mode)
+
+
+def only_touched(name: str, record: Mapping[str, Any], folder: Path) -> bool:
+    """Whether of a recorded file only the ctime changed, as it does with mode and owner."""
+    seen, known = fingerprint(folder / name), record.get(name)
+    if seen is None or not isinstance(known, list) or len(known) != 5:
+        return False
+    _, size, changed, _, inode = known
+    return [seen[0], seen[1], seen[3]] == [size, changed, inode]
+
+
 @dataclass(frozen=True)
 class Inspection:
     """What a folder holds of the wanted files.

@@ -72,6 +72,11 @@ options:
     type: list
     elements: path
     default: []
+  aside:
+    description: Drop-ins and units of others that systemd shall ignore; renamed, not removed.
+    type: list
+    elements: path
+    default: []
   launch:
     description: Restore this recorded launch, with the files that it had.
     type: str
@@ -176,6 +181,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release, _switch
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import guard
 from ansible_collections.sm120.sglang.plugins.module_utils._launches import File
+from ansible_collections.sm120.sglang.plugins.module_utils._node import overrides, service
 
 
 def _file_spec(secret: bool) -> dict[str, Any]:
@@ -196,6 +202,7 @@ SPEC: dict[str, Any] = {
     "files": _file_spec(secret=False),
     "secret_files": _file_spec(secret=True),
     "owned": {"type": "list", "elements": "path", "default": []},
+    "aside": {"type": "list", "elements": "path", "default": []},
     "launch": {"type": "str"},
     "expect": {"type": "str"},
     "planned": {"type": "str"},
@@ -223,7 +230,26 @@ def wanted_of(asked: dict[str, Any], config: Path) -> tuple[_switch.Wanted, list
         secret = [entry["path"] for entry in asked["secret_files"]]
         release = asked["release"]
     absent = set(asked["owned"]) - {entry.path for entry in files}
-    return _switch.Wanted(release, tuple(files), tuple(sorted(absent))), secret
+    wanted = _switch.Wanted(release, tuple(files), tuple(sorted(absent)), tuple(asked["aside"]))
+    return wanted, secret
+
+
+def other_changes(root: Path, config: Path, wanted: _switch.Wanted) -> list[dict[str, str]]:
+    """Ansible's diff of links, and of what is set aside."""
+    now = _release.linked(root, "current") or ""
+    found = []
+    if now != wanted.release:
+        links = {"before": f"current -> {now or 'nothing'}\n", "after": ""}
+        found.append({**links, "after": f"current -> {wanted.release}\n"})
+    else:
+        back = _switch.goes_back_to(root, config, wanted.release)
+        wrong = _release.wrong_previous(root, back)
+        if wrong:
+            links = {"before": f"previous -> {wrong}\n", "after": ""}
+            found.append({**links, "after": f"previous -> {back or 'nothing'}\n"})
+    return found + [
+        {"before": f"{path}\n", "after": f"{path}{overrides.ASIDE}\n"} for path in wanted.aside
+    ]
 
 
 def main() -> None:
@@ -245,13 +271,12 @@ def main() -> None:
         module.fail_json(msg=str(error), touched=False, foreign=False)
     old = _release.linked(root, "current") or ""
     diffs = _switch.diff(_switch.different(wanted.files), secret)
-    if old != wanted.release:
-        links = {"before": f"current -> {old or 'nothing'}\n", "after": ""}
-        diffs.append({**links, "after": f"current -> {wanted.release}\n"})
-    enable = asked["enabled"] is not None and asked["enabled"] != _switch.enabled(node.unit)
+    diffs += other_changes(root, config, wanted)
+    reread = service.unread(node.unit)
+    enable = asked["enabled"] is not None and asked["enabled"] != service.enabled(node.unit)
     stale = [path for path in wanted.absent if Path(path).exists()]
     result: dict[str, Any] = {
-        "changed": bool(diffs or stale or enable or asked["restart"]),
+        "changed": bool(diffs or stale or reread or enable or asked["restart"]),
         "release": wanted.release,
         "previous": old,
         "diff": diffs,
@@ -275,12 +300,12 @@ def main() -> None:
             restart = asked["restart"]
             if restart and asked["planned"] is not None:
                 restart = not _switch.overtaken(node, wanted, asked["planned"])
-            result["changed"] = bool(diffs or stale or enable or restart)
+            result["changed"] = bool(diffs or stale or reread or enable or restart)
             report = _switch.switch(node, wanted, config, restart=restart, drain=asked["drain"])
             if enable:
                 _switch.enable(node.unit, asked["enabled"])
             if not asked["guarded"]:
-                guard.disarm(guard.STATE)
+                result["changed"] |= guard.disarm(guard.STATE)
     except _switch.SwitchError as error:
         module.fail_json(msg=str(error), touched=error.touched, foreign=False)
     except (_release.ReleaseError, guard.GuardError) as error:
@@ -307,7 +332,7 @@ def stop(module: AnsibleModule, node: _switch.Node, config: Path) -> dict[str, A
     }
     if result["foreign"]:
         return result
-    result["changed"] = _switch.running(node.unit)
+    result["changed"] = service.running(node.unit)
     if not module.check_mode:
         try:
             # Else an interrupted benchmark's guard would start it again.

@@ -180,7 +180,10 @@ models:
   type: dict
   returned: always
 unit:
-  description: The unit's state, and the launch that its process was started with.
+  description:
+    - The unit's state, and the launch that its process was started with; C(overrides), drop-ins and
+      other units of its name; C(process), the arguments, variables (as digests) and release of
+      its process.
   type: dict
   returned: always
 configured:
@@ -199,7 +202,7 @@ ports:
   elements: dict
   returned: always
 user:
-  description: The engine's user.
+  description: The engine's user, its first group, home and shell.
   type: dict
   returned: always
 host:
@@ -240,8 +243,10 @@ from ansible_collections.sm120.sglang.plugins.module_utils._host.read import rea
 from ansible_collections.sm120.sglang.plugins.module_utils._node import (
     cuda,
     deployment,
+    overrides,
     parts,
     peers,
+    running,
     service,
     system,
 )
@@ -283,7 +288,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
                 **pending.read(pending.STATE),
                 "results": store.read(Path(asked["benchmarks"])),
             },
-            "unit": {**service.read_unit(asked["unit"]), "titles": parts.read(asked["unit"])},
+            "unit": read_unit(asked["unit"], Path(asked["root"])),
             "configured": deployment.read_settings(asked["unit"], Path(asked["config"])),
             "files": {path: system.read_file(path) for path in asked["files"]},
             "ports": service.read_ports(asked["ports"]),
@@ -295,6 +300,17 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
             # Last: the engine answers while the rest is read.
             "answer": question.result() if question else {},
         }
+
+
+def read_unit(name: str, root: Path) -> dict[str, Any]:
+    """The engine's unit, what overrides it, and what its process runs with."""
+    unit = service.read_unit(name)
+    return {
+        **unit,
+        "titles": parts.read(name),
+        "overrides": overrides.read(name, [unit["fragment_path"], *unit["drop_ins"]]),
+        "process": running.read(unit["main_pid"], root),
+    }
 
 
 def _read_host(asked: dict[str, Any]) -> dict[str, Any]:

@@ -107,8 +107,8 @@ def build(module: AnsibleModule, paths: _release.Paths) -> None:
     if not all(own.search(change["file"]) for change in module.params["drift"]):
         shutil.rmtree(cache, ignore_errors=True)
     uv = paths.root / "tools" / Path(module.params["uv_wheel"]).stem
-    if not uv.exists():
-        _built.extract_tool(wheels / module.params["uv_wheel"], "uv", uv)
+    # Each time: what is there may have been changed, and its wheel was just verified.
+    _built.extract_tool(wheels / module.params["uv_wheel"], "uv", uv)
     paths.building.mkdir(parents=True)
     (paths.building / "stack.lock").write_text(module.params["requirements"], encoding="utf-8")
     environment = {

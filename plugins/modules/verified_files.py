@@ -56,6 +56,10 @@ options:
     description: Mode of files that are taken in.
     type: str
     default: "0644"
+  owned:
+    description: Whether the files are the product's own, and get O(mode) and root as owner.
+    type: bool
+    default: false
   full:
     description: Read every file again, whatever the record says.
     type: bool
@@ -150,6 +154,14 @@ def work(module: AnsibleModule) -> dict[str, Any]:
     record_path = Path(module.params["record"] or folder / ".verified.json")
     wanted = _verified.parse_wanted(module.params["files"])
     record = {} if module.params["full"] else _verified.load_record(record_path)
+    mode = int(module.params["mode"], 8)
+    touched = _verified.attributes(folder, wanted, mode) if module.params["owned"] else []
+    links = _verified.links(folder, wanted) if module.params["owned"] else []
+    if not module.check_mode:
+        # It changes the ctime: before they are read, not after.
+        _verified.mend_attributes(folder, touched, mode)
+        for name in links:
+            (folder / name).unlink()
     seen = _verified.inspect(folder, wanted, record)
     wrong = _verified.verify(folder, wanted, record, seen.unverified)
     known = _verified.inspect(folder, wanted, record)
@@ -157,13 +169,13 @@ def work(module: AnsibleModule) -> dict[str, Any]:
     damaged: list[str] = []
     if not module.check_mode:
         for path, entry in arrived:
-            problem = _verified.adopt(path, folder, entry, int(module.params["mode"], 8), record)
+            problem = _verified.adopt(path, folder, entry, mode, record)
             damaged += [problem] if problem else []
         if seen.unverified or arrived:
             _verified.save_record(record_path, record)
     final = _verified.inspect(folder, wanted, record)
     result = {
-        "changed": len(arrived) > len(damaged),
+        "changed": len(arrived) > len(damaged) or bool(touched),
         "missing": list(final.missing),
         "verified": list(final.verified),
         "read": list(seen.unverified),
@@ -204,6 +216,7 @@ def main() -> None:
             "wrong": {"type": "str", "choices": ["fail", "missing"], "default": "fail"},
             "mode": {"type": "str", "default": "0644"},
             "full": {"type": "bool", "default": False},
+            "owned": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

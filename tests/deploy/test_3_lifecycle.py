@@ -147,7 +147,7 @@ def test_without_the_override_variable_the_engine_refuses(deployed: Node) -> Non
         "systemctl daemon-reload; systemctl stop sglang"
     )
     try:
-        outcome = deployed.deploy()
+        outcome = deployed.deploy(extra={"engine_drop_ins": ["test.conf"]})
     finally:
         deployed.run(f"rm {drop_in}; systemctl daemon-reload")
     assert outcome.code != 0

@@ -27,6 +27,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.pending im
     PENDING,
     RESTORED,
     STATE,
+    UNIT,
+    UNITS,
     GuardError,
     Pending,
     boot,
@@ -49,10 +51,8 @@ __all__ = [
     "watch",
 ]
 
-UNIT = "sglang-benchmark-guard.service"
 MARGIN = 60.0
 """Seconds between the longest time that a step takes and the end of its lease."""
-_UNITS = Path("/etc/systemd/system")
 _CODE = "guard"
 _PACKAGE = "ansible_collections.sm120.sglang.plugins.module_utils"
 _LOOK_SECONDS = 2.0
@@ -74,7 +74,7 @@ WantedBy=multi-user.target
 """
 
 
-def arm(state: Path, pending: Pending, seconds: float, units: Path = _UNITS) -> None:
+def arm(state: Path, pending: Pending, seconds: float, units: Path = UNITS) -> None:
     """Have the node put `pending.original` back in `seconds`, unless it is renewed or disarmed.
 
     A guard that is armed already learns the further launches and gets the new lease.
@@ -121,7 +121,7 @@ def renew(state: Path, seconds: float) -> None:
     _write(state / PENDING, {**asdict(known), "boot": boot(), "until": time.monotonic() + seconds})
 
 
-def disarm(state: Path, units: Path = _UNITS) -> bool:
+def disarm(state: Path, units: Path = UNITS) -> bool:
     """Take the guard away; what serves is right. Returns whether there was one."""
     if not (state / PENDING).exists() and not (units / UNIT).exists():
         return False
@@ -136,7 +136,7 @@ def disarm(state: Path, units: Path = _UNITS) -> bool:
     return True
 
 
-def restore(state: Path, why: str, units: Path = _UNITS) -> bool:
+def restore(state: Path, why: str, units: Path = UNITS) -> bool:
     """Put back what served, start it, and take the guard away.
 
     Args:

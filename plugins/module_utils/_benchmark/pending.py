@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 STATE = Path("/var/lib/sglang/benchmark")
+UNIT = "sglang-benchmark-guard.service"
+UNITS = Path("/etc/systemd/system")
 PENDING, RESTORED = "pending.json", "restored.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -72,17 +74,19 @@ def load(state: Path) -> Pending | None:
         ) from error
 
 
-def read(state: Path) -> dict[str, Any]:
+def read(state: Path, units: Path = UNITS) -> dict[str, Any]:
     """What a deployment has to know.
 
     Returns:
         `pending` (`Pending`, empty without a benchmark that is not finished), and `restored`
-        (`at`, `launch`, `why`), what the guard did last by itself.
+        (`at`, `launch`, `why`), what the guard did last by itself; and `unit`, whether the guard's
+        unit is there.
     """
     pending = load(state)
     return {
         "pending": asdict(pending) if pending is not None else {},
         "restored": _read(state / RESTORED),
+        "unit": (units / UNIT).exists(),
     }
 
 

@@ -334,8 +334,13 @@ def _file_difference(seen: Mapping[str, Any], content: str) -> str:
         return "is not wanted any more" if exists else ""
     if not exists:
         return "missing"
-    same = seen["sha256"] == hashlib.sha256(content.encode()).hexdigest()
-    return "" if same else "content differs"
+    if seen["sha256"] != hashlib.sha256(content.encode()).hexdigest():
+        return "content differs"
+    wanted = {"mode": "0644", "owner": "root", "group": "root"}
+    wrong = (
+        f"{key} is {seen[key]}, not {value}" for key, value in wanted.items() if seen[key] != value
+    )
+    return ", ".join(wrong)
 
 
 def _persistence(cuda: Mapping[str, Any]) -> list[tuple[str, str]]:

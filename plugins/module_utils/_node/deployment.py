@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import grp
 import pwd
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
 from ansible_collections.sm120.sglang.plugins.module_utils._proof import record
 
 UNITS = Path("/etc/systemd/system")
+_MODEL_MODE = 0o644
 
 
 def read_releases(root: Path, wanted: Iterable[str], full: bool = False) -> dict[str, Any]:
@@ -70,9 +72,10 @@ def read_models(models: Iterable[Mapping[str, Any]], full: bool = False) -> dict
             it counts as not verified.
 
     Returns:
-        Name to `missing` and `unverified` file names, `link`, where the path points to when it is
-        a link (empty when not), `config`, the parsed `config.json` (None without one), and
-        `weights`, what the weight files hold (`_safetensors.read_weights`).
+        Name to `missing` and `unverified` file names, `attributes`, those of the product's own
+        files with another mode or owner (and no other change), `link`, where the path points to
+        when it is a link (empty when not), `config`, the parsed `config.json` (None without one),
+        and `weights`, what the weight files hold (`_safetensors.read_weights`).
 
     Raises:
         _verified.VerifyError: A manifest is malformed.
@@ -83,14 +86,24 @@ def read_models(models: Iterable[Mapping[str, Any]], full: bool = False) -> dict
         wanted = _verified.parse_wanted(model["files"])
         if full:
             _verified.doubt(path, wanted, record)
-        seen = _verified.inspect(path, wanted, _verified.load_record(record))
+        known = _verified.load_record(record)
+        seen = _verified.inspect(path, wanted, known)
         source = model.get("source") or {}
+        ours = source.get("on") == "controller"
+        touched = _verified.attributes(path, wanted, _MODEL_MODE) if ours else []
+        links = _verified.links(path, wanted) if ours else []
+        unverified = [
+            name
+            for name in seen.unverified
+            if name not in touched or not _verified.only_touched(name, known, path)
+        ]
         # Before the first deployment the files lie on the node, and no link points to them.
         place = Path(source["path"]) if source.get("on") == "node" else path
         cache = record.with_name(record.name.replace(".verified", "") + ".headers")
         found[str(model["name"])] = {
-            "missing": list(seen.missing),
-            "unverified": list(seen.unverified),
+            "missing": sorted({*seen.missing, *links}),
+            "unverified": unverified,
+            "attributes": [name for name in touched if name not in unverified],
             "link": str(path.readlink()) if path.is_symlink() else "",
             "config": _verified.load_record(place / "config.json") or None,
             "weights": _safetensors.read_weights(place, [file.name for file in wanted], cache),
@@ -116,9 +129,20 @@ def read_settings(unit: str, config: Path) -> _changes.Settings:
 
 
 def read_user(name: str) -> dict[str, Any]:
-    """Whether a user exists, and its numbers."""
+    """Whether a user `exists`, its `uid`, `gid`, `group` (its first one), `home` and `shell`."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
         return {"exists": False}
-    return {"exists": True, "uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir}
+    try:
+        group = grp.getgrgid(entry.pw_gid).gr_name
+    except KeyError:
+        group = str(entry.pw_gid)
+    return {
+        "exists": True,
+        "uid": entry.pw_uid,
+        "gid": entry.pw_gid,
+        "group": group,
+        "home": entry.pw_dir,
+        "shell": entry.pw_shell,
+    }

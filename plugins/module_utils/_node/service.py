@@ -212,3 +212,33 @@ def read_unit(unit: str) -> dict[str, Any]:
         "started_at": _started_at(pid) if pid else 0.0,
         "launch": launch,
     }
+
+
+def running(unit: str) -> bool:
+    """Whether systemd runs the unit, or is about to."""
+    done = subprocess.run(
+        ["systemctl", "show", unit, "--property=ActiveState", "--value"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() not in ("inactive", "failed", "")
+
+
+def unread(unit: str) -> bool:
+    """Whether the unit changed on disk since systemd read it."""
+    done = subprocess.run(
+        ["systemctl", "show", unit, "--property=NeedDaemonReload", "--value"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() == "yes"
+
+
+def enabled(unit: str) -> bool:
+    """Whether the unit starts at boot."""
+    done = subprocess.run(
+        ["systemctl", "is-enabled", unit], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() == "enabled"

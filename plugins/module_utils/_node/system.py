@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 _PYTHON_MINORS = range(10, 16)
+_KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 
 
 def parse_os_release(text: str) -> dict[str, str]:
@@ -125,8 +126,9 @@ def read_file(path: str) -> dict[str, Any]:
         path: The file.
 
     Returns:
-        `exists`, and when it does `sha256`, `mode` (as "0640"), `owner`, `group`,
-        `changed_at` (content or attributes, seconds since the epoch).
+        `exists`, and when it does `kind` (file, folder, link or special file), `sha256` (of a file
+        alone), `mode` (as "0640"), `owner`, `group`, `changed_at` (content or attributes, seconds
+        since the epoch).
     """
     place = Path(path)
     try:
@@ -136,6 +138,7 @@ def read_file(path: str) -> dict[str, Any]:
         return {"exists": False}
     return {
         "exists": True,
+        "kind": _KINDS.get(stat.S_IFMT(status.st_mode), "special file"),
         "sha256": hashlib.sha256(content).hexdigest(),
         "mode": f"{stat.S_IMODE(status.st_mode):04o}",
         "owner": _name(pwd.getpwuid, status.st_uid),

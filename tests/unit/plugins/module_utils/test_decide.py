@@ -241,7 +241,7 @@ def test_a_part_that_was_killed_is_seen_by_the_processes(
             True,
             ["unit: is masked; unmask it with systemctl unmask"],
         ),
-        ({"need_reload": True}, {}, True, ["!unit: changed on disk since systemd read it"]),
+        ({"need_reload": True}, {}, True, ["unit: changed on disk since systemd read it"]),
         ({"unit_file_state": "disabled"}, {}, True, ["unit: is disabled, not enabled"]),
         ({"unit_file_state": "disabled"}, {}, False, []),
         ({}, {}, False, ["unit: is enabled, and should not start at boot"]),

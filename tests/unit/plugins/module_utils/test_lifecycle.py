@@ -33,7 +33,7 @@ def node(**over: Any) -> dict[str, Any]:
         "launches": {**launches, **over.get("launches", {})},
         "releases": {**releases, **over.get("releases", {})},
         "failures": over.get("failures", []),
-        "benchmark": {"pending": {}, "restored": {}, **over.get("benchmark", {})},
+        "benchmark": {"pending": {}, "restored": {}, "unit": False, **over.get("benchmark", {})},
     }
 
 
@@ -109,6 +109,8 @@ def test_a_benchmark_that_was_not_finished_is_ended_without_a_restart_of_its_own
     (found,) = _lifecycle.interrupted_benchmark(node(benchmark={"pending": {"started": 60.0}}))
     assert found["reason"].startswith("begun on 1970-01-01 00:01 UTC and not finished")
     assert not found["restart"]
+    (left,) = _lifecycle.interrupted_benchmark(node(benchmark={"unit": True}))
+    assert left["reason"].startswith("its guard's unit is left")
 
 
 def test_the_plan_tells_that_the_node_went_back_by_itself() -> None:

@@ -132,6 +132,45 @@ def test_switching_keeps_the_one_before(tmp_path: Path) -> None:
     assert (tmp_path / "current/COMPLETE").is_file()
 
 
+@pytest.mark.parametrize(
+    ("link", "wanted", "expected"),
+    [
+        ("releases/r2", "r1", "r1"),
+        ("releases/gone", "", None),
+        ("/tmp", "", None),
+        ("releases/r1", "", "r1"),
+        (None, "r1", "r1"),
+        (None, "", None),
+    ],
+)
+def test_the_link_to_go_back_by_is_put_right_without_a_switch(
+    tmp_path: Path, link: str | None, wanted: str, expected: str | None
+) -> None:
+    for release in ("r1", "r2"):
+        sealed(tmp_path, release)
+    _release.switch(tmp_path, "r2")
+    if link:
+        (tmp_path / "previous").symlink_to(link)
+    _release.switch(tmp_path, "r2", wanted)
+    assert state(tmp_path) == ("r2", expected)
+    assert _release.wrong_previous(tmp_path, wanted) == ""
+
+
+def test_a_link_to_somewhere_else_is_no_release(tmp_path: Path) -> None:
+    sealed(tmp_path)
+    for target, seen in (
+        ("releases/r1", "r1"),
+        (tmp_path / "releases/r1", "r1"),
+        ("/x/r1", "/x/r1"),
+    ):
+        (tmp_path / "current").unlink(missing_ok=True)
+        (tmp_path / "current").symlink_to(target)
+        assert _release.linked(tmp_path, "current") == seen
+    _release.switch(tmp_path, "r1")
+    # What it was before is nothing that could be gone back to.
+    assert state(tmp_path) == ("r1", None)
+
+
 @pytest.mark.parametrize("release", ["nowhere", "r2"])
 def test_only_a_complete_release_becomes_current(tmp_path: Path, release: str) -> None:
     sealed(tmp_path)

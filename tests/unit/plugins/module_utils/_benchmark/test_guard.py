@@ -96,7 +96,7 @@ def test_arming_needs_a_launch_to_go_back_to(place: Place) -> None:
     lost = guard.Pending(**{**vars(place.pending()), "original": FOREIGN})
     with pytest.raises(guard.GuardError, match="nothing to put back"):
         guard.arm(place.state, lost, 60, place.units)
-    assert pending.read(place.state) == {"pending": {}, "restored": {}}
+    assert pending.read(place.state, place.units) == {"pending": {}, "restored": {}, "unit": False}
     assert place.asked == []
 
 
@@ -108,7 +108,7 @@ def test_arming_starts_a_unit_that_outlives_a_reboot(place: Place) -> None:
         f"start {guard.UNIT}",
     ]
     assert f"-B {place.state}/guard" in (place.units / guard.UNIT).read_text()
-    assert pending.read(place.state)["pending"]["launches"] == (MEASURED,)
+    assert pending.read(place.state, place.units)["pending"]["launches"] == (MEASURED,)
 
 
 def test_arming_again_renews_and_learns_further_launches(place: Place) -> None:
@@ -155,7 +155,7 @@ def test_what_served_is_put_back_and_started(place: Place, left: str) -> None:
     assert f"LAUNCH={SERVED}" in (place.config / "engine.env").read_text()
     assert not (place.config / "secrets.yaml").exists()  # what served had none
     assert f"start --no-block {UNIT}" in place.asked
-    found = pending.read(place.state)
+    found = pending.read(place.state, place.units)
     assert found["pending"] == {}
     assert found["restored"]["launch"] == SERVED
     assert not (place.units / guard.UNIT).exists()
@@ -170,7 +170,7 @@ def test_somebody_else_s_deployment_is_left_alone(place: Place) -> None:
     assert not guard.restore(place.state, "why", place.units)
     assert place.unit == "--other"
     assert f"start --no-block {UNIT}" not in place.asked
-    assert pending.read(place.state) == {"pending": {}, "restored": {}}
+    assert pending.read(place.state, place.units) == {"pending": {}, "restored": {}, "unit": False}
 
 
 def test_an_engine_that_serves_it_already_is_not_restarted(
@@ -215,7 +215,7 @@ def test_the_unit_s_own_copy_of_the_code_puts_back_by_itself(place: Place) -> No
     assert done.returncode == 0, done.stderr
     assert "nobody went on with it" in done.stdout
     assert place.unit == "--draft"
-    assert pending.read(place.state)["restored"]["why"] == "nobody went on with it"
+    assert pending.read(place.state, place.units)["restored"]["why"] == "nobody went on with it"
     # It cannot stop the unit that it runs in.
     assert f"stop {guard.UNIT}" not in place.asked
 

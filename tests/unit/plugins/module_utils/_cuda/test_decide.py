@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 FINGERPRINT = "EB693B3035CD5710E231E123A4B469963BF863CC"
 
+ROOTS = {"exists": True, "mode": "0644", "owner": "root", "group": "root"}
+
 
 def wish(**changes: Any) -> dict[str, Any]:
     return {
@@ -78,7 +80,7 @@ def node(version: str = "", **changes: Any) -> dict[str, Any]:
         "system": {"os": {"id": "debian", "version": "12"}, "machine": "x86_64"},
         "cuda": cuda,
         "files": {
-            path: {"exists": True, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+            path: {**ROOTS, "sha256": hashlib.sha256(text.encode()).hexdigest()}
             for path, text in contents.items()
         },
     }

@@ -148,7 +148,7 @@ def test_a_gateway_that_is_as_it_should_be_has_no_difference() -> None:
         ("releases", {"current": "o"}, "gateway", "current release", True),
         ("unit", {"active_state": "failed"}, "gateway", "router", True),
         ("unit", {"launch": "o"}, "gateway", "router", True),
-        ("unit", {"need_reload": True}, "gateway", "unit", True),
+        ("unit", {"need_reload": True}, "gateway", "unit", False),
         ("unit", {"unit_file_state": "disabled"}, "gateway", "unit", False),
         ("gateway", {"admin_key": False}, "gateway", "key of the control plane", True),
         ("gateway", {"error": "GET: timed out"}, "gateway", "router", True),

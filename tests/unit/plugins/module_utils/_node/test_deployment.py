@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import grp
 import hashlib
 import json
 import os
@@ -79,6 +80,7 @@ def test_a_missing_model(tmp_path: Path) -> None:
         "kimi": {
             "missing": ["config.json"],
             "unverified": [],
+            "attributes": [],
             "link": "",
             "config": None,
             "weights": {"groups": [], "problem": "no safetensors files"},
@@ -95,6 +97,7 @@ def test_a_model_before_and_after_it_was_verified(tmp_path: Path) -> None:
     assert seen == {
         "missing": [],
         "unverified": ["config.json"],
+        "attributes": [],
         "link": "",
         "config": {"model_type": "kimi"},
         "weights": {"groups": [], "problem": "no safetensors files"},
@@ -104,6 +107,58 @@ def test_a_model_before_and_after_it_was_verified(tmp_path: Path) -> None:
     _verified.verify(folder, files, record, ["config.json"])
     _verified.save_record(Path(wanted["record"]), record)
     assert deployment.read_models([wanted])["kimi"]["unverified"] == []
+
+
+def verified(folder: Path) -> dict[str, Any]:
+    """A model of the product's own, brought and verified."""
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "kimi"}')
+    (folder / "config.json").chmod(0o644)
+    wanted = model(folder, source={"on": "controller", "path": "/src"})
+    record: dict[str, Any] = {}
+    _verified.verify(folder, _verified.parse_wanted(wanted["files"]), record, ["config.json"])
+    _verified.save_record(Path(wanted["record"]), record)
+    return wanted
+
+
+def groups(wanted: dict[str, Any], full: bool = False) -> dict[str, list[str]]:
+    seen = deployment.read_models([wanted], full)["kimi"]
+    names = ("missing", "unverified", "attributes")
+    return {name: seen[name] for name in names if seen[name]}
+
+
+def test_another_mode_is_not_another_content(tmp_path: Path) -> None:
+    wanted = verified(tmp_path / "m")
+    assert groups(wanted) == {}
+    (tmp_path / "m/config.json").chmod(0o600)
+    assert groups(wanted) == {"attributes": ["config.json"]}
+    # Files that lie on the node are their owner's.
+    assert groups({**wanted, "source": {"on": "node", "path": str(tmp_path / "m")}}) == {
+        "unverified": ["config.json"]
+    }
+    (tmp_path / "m/config.json").write_text('{"model_type": "kiwi"}')
+    assert groups(wanted) == {"unverified": ["config.json"]}
+
+
+def test_a_link_is_not_the_file_that_was_brought(tmp_path: Path) -> None:
+    wanted = verified(tmp_path / "m")
+    (tmp_path / "m/config.json").rename(tmp_path / "elsewhere")
+    (tmp_path / "m/config.json").symlink_to(tmp_path / "elsewhere")
+    assert groups(wanted)["missing"] == ["config.json"]
+
+
+def test_reading_all_forgets_what_the_disk_lost(tmp_path: Path) -> None:
+    """Whatever a record says: here of a content that was never there."""
+    wanted = verified(tmp_path / "m")
+    assert groups(wanted, full=True) == {}
+    (tmp_path / "m/config.json").write_text('{"model_type": "kiwi"}')
+    fingerprint = _verified.fingerprint(tmp_path / "m/config.json")
+    assert fingerprint is not None
+    record = {"config.json": [wanted["files"][0]["sha256"], *fingerprint]}
+    _verified.save_record(Path(wanted["record"]), record)
+    assert groups(wanted) == {}
+    assert groups(wanted, full=True) == {"unverified": ["config.json"]}
+    assert groups(wanted) == {"unverified": ["config.json"]}
 
 
 def test_a_model_that_lies_elsewhere(tmp_path: Path) -> None:
@@ -140,7 +195,9 @@ def test_users() -> None:
         "exists": True,
         "uid": me.pw_uid,
         "gid": me.pw_gid,
+        "group": grp.getgrgid(me.pw_gid).gr_name,
         "home": me.pw_dir,
+        "shell": me.pw_shell,
     }
     assert deployment.read_user("no-such-user-here") == {"exists": False}
 

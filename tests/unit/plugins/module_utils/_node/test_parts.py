@@ -139,7 +139,8 @@ def test_processes_are_read_by_title_and_unit() -> None:
     command = ["bash", "-c", "exec -a sglang::scheduler_TP0 sleep 60"]
     with subprocess.Popen(command) as process:
         try:
-            while b"sglang" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            # The shell that becomes it has the name in its own command line.
+            while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"sglang"):
                 pass
             assert "sglang::scheduler_TP0" in parts.read(own)
             assert parts.read("no-such-unit-anywhere.service") == []

@@ -112,6 +112,7 @@ def test_a_file_is_described(tmp_path: Path) -> None:
     path.chmod(0o640)
     assert system.read_file(str(path)) == {
         "exists": True,
+        "kind": "file",
         "sha256": hashlib.sha256(b"A=1\n").hexdigest(),
         "mode": "0640",
         "owner": pwd.getpwuid(os.getuid()).pw_name,
