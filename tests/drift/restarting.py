@@ -137,8 +137,8 @@ RESTARTS = {
     # What a build needs is held against its digest, or made anew, when it is used.
     "wheel-and-uv-damaged": Kind(
         "engine_release",
-        "cd /opt/sglang; for f in wheels/sglang-*.whl tools/*; do echo x > $f; done; "
-        "chmod 0600 $f; "
+        "cd /opt/sglang; uv=tools/$(basename wheels/uv-*.whl .whl); "
+        "for f in wheels/sglang-*.whl $uv; do echo x > $f; done; chmod 0600 $uv; "
         f"rm {PACKAGES}/sglang/version.py",
         ("sglang/version.py: missing",),
         "python3 -m zipfile -t /opt/sglang/wheels/sglang-*.whl && /opt/sglang/tools/uv* --version",
