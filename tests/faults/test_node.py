@@ -111,4 +111,3 @@ def test_the_clock_jumps(node: Broken) -> None:
     back = node.play("rollback")
     assert back.code == 0, back.output
     node.wanted = node.other()
-    settled(node)

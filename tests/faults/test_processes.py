@@ -112,7 +112,6 @@ def test_a_part_is_killed_while_loading(node: Broken, part: str) -> None:
     ends_well(outcome, cause=f"the engine's {part}", remedy="To do: act on the remedy")
     assert outcome.says("was killed from outside (signal 9)"), outcome.output
     assert outcome.says("Serving now: release"), outcome.output
-    settled(node)
 
 
 @pytest.mark.fault("tree-killed-loading")
@@ -124,7 +123,6 @@ def test_the_whole_tree_is_killed_while_loading(node: Broken) -> None:
     )
     ends_well(outcome, cause="killed from outside (signal 9)", remedy="To do: act on the remedy")
     assert outcome.says("Serving now: release"), outcome.output
-    settled(node)
 
 
 @pytest.mark.fault("out-of-memory")
@@ -135,4 +133,3 @@ def test_the_kernel_kills_for_want_of_memory(node: Broken) -> None:
         feed(node)
     ends_well(outcome, cause="out-of-memory kill", remedy="MemoryMax")
     assert outcome.says("Serving now: release"), outcome.output
-    settled(node)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.conftest import SAID, Broken, ends_well, mended, settled, untouched
+from tests.faults.conftest import SAID, Broken, ends_well, mended, untouched
 from tests.lab_node import LAB_ARGUMENTS, REPOSITORY, STATE
 
 pytestmark = pytest.mark.faults
@@ -108,7 +108,6 @@ def test_an_upgrade_to_a_release_that_lacks_a_method(node: Broken, tmp_path: Pat
     outcome = node.deploy(extra={**node.wanted, **broken_wheel(tmp_path)})
     ends_well(outcome, cause="has no set_eagle3_layers_to_capture", remedy="Compare the class")
     untouched(node, engine)
-    settled(node)
 
 
 @pytest.mark.fault("patch-refused")
@@ -132,4 +131,3 @@ def test_an_upgrade_to_a_release_that_a_patch_does_not_fit(node: Broken) -> None
     outcome = node.deploy(extra={**node.wanted, **wanted})
     ends_well(outcome, cause="of_another_release", remedy="Write it anew")
     untouched(node, engine)
-    settled(node)
