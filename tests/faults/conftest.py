@@ -36,9 +36,13 @@ BASE: dict[str, Any] = {
     "engine_release_import_proof": "never",
     "engine_release_keep": 9,
 }
-# Another release of the same SGLang, and another launch of the same release.
+# Other releases of the same SGLang, and another launch of the same release.
 SECOND: dict[str, Any] = {"source_patches_policy": "needed_only"}
 THIRD: dict[str, Any] = {"source_patches_ids": ["kimi_k25_eagle3_delegation"]}
+# One that is never completed.
+FOURTH: dict[str, Any] = {
+    "source_patches_ids": ["kimi_k25_eagle3_delegation", "sm120_allreduce_sizes"]
+}
 LAUNCH: dict[str, Any] = {"engine_arguments": {**LAB_ARGUMENTS, "max-total-tokens": 3072}}
 STARTED = "is active, main process"
 # Whether the journal of the present start has said something.

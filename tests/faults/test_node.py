@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.faults.conftest import THIRD, Broken, ends_well, mended, settled, untouched
+from tests.faults.conftest import FOURTH, Broken, ends_well, mended, settled, untouched
 
 pytestmark = pytest.mark.faults
 
@@ -37,7 +37,7 @@ def full_disk(node: Broken, place: str, mib: int) -> Iterator[None]:
 def test_the_disk_fills_during_a_build(node: Broken) -> None:
     engine = node.engine()
     with full_disk(node, "/opt/sglang/releases", 64):
-        outcome = node.deploy(extra={**THIRD, "preflight_release_gib": 0})
+        outcome = node.deploy(extra={**FOURTH, "preflight_release_gib": 0})
         left = node.run("ls -A /opt/sglang/releases | grep '^[.]' || true")
     ends_well(outcome, cause=NO_SPACE, remedy="Remedy: free space")
     assert left == "", "what cannot be used must not keep the disk full"
