@@ -237,7 +237,7 @@ def switch(root: Path, release: str, previous: str = "") -> None:
         elif wrong:
             (root / "previous").unlink(missing_ok=True)
         return
-    if old and not (root / "releases" / old / COMPLETE).is_file():
+    if old and ("/" in old or not (root / "releases" / old / COMPLETE).is_file()):
         old = None  # nothing that could be gone back to
     if previous or old:
         _link(root, "previous", previous or str(old))
@@ -254,7 +254,8 @@ def wrong_previous(root: Path, wanted: str) -> str:
     now = linked(root, "previous") or ""
     if wanted:
         return "" if now == wanted else now or "nothing"
-    return "" if not now or (root / "releases" / now / COMPLETE).is_file() else now
+    there = "/" not in now and (root / "releases" / now / COMPLETE).is_file()
+    return "" if not now or there else now
 
 
 def linked(root: Path, name: str) -> str | None:

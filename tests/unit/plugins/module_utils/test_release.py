@@ -166,8 +166,11 @@ def test_a_link_to_somewhere_else_is_no_release(tmp_path: Path) -> None:
         (tmp_path / "current").unlink(missing_ok=True)
         (tmp_path / "current").symlink_to(target)
         assert _release.linked(tmp_path, "current") == seen
+    copy = shutil.copytree(tmp_path / "releases/r1", tmp_path / "copy")
+    (tmp_path / "current").unlink()
+    (tmp_path / "current").symlink_to(copy)
     _release.switch(tmp_path, "r1")
-    # What it was before is nothing that could be gone back to.
+    # What it was before, complete or not, is nothing that could be gone back to.
     assert state(tmp_path) == ("r1", None)
 
 
