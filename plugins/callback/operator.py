@@ -9,9 +9,10 @@ type: stdout
 short_description: The default output, without what says nothing, and each failure once
 description:
   - P(ansible.builtin.default#callback) with four differences, none of them with C(-v) or more.
-  - A task that changed nothing and says nothing is not shown.
+  - A task that changed nothing and says nothing is not shown, nor is a play that shows nothing.
   - A failure is shown as its message, once. The default output shows the same message as an error
-    with the place in the roles, and again with the whole result.
+    with the place in the roles, and again with the whole result. What only ends a node as failed,
+    after it was told, is counted and not shown.
   - A node that cannot be reached any more is named with what to do about it.
   - A message is shown as text, not as a quoted YAML string.
   - The playbooks run under any other callback too; it only says more.
@@ -50,6 +51,8 @@ _CHECKS = "ansible.builtin.validate_argument_spec"
 # Beside the message: what is shown apart from it, and what names a loop's item or another host.
 _KEPT = {"msg", "warnings", "deprecations", "item", "ansible_loop_var", "_ansible_item_label"}
 _KEPT |= {"_ansible_delegated_vars"}
+# How a message ends that only repeats that something failed.
+_TOLD = ", as told above"
 _LOST = (
     "This run got no further on that node; what it had begun there goes on, or is left half done "
     "and never used.\n"
@@ -116,6 +119,7 @@ class CallbackModule(Default):  # type: ignore[misc]
     """The callback; options are those of the default one."""
 
     CALLBACK_NAME = "sm120.sglang.operator"
+    _unnamed: Any = None
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         """Import once what every worker, one for each task and node, would import for itself."""
@@ -123,9 +127,31 @@ class CallbackModule(Default):  # type: ignore[misc]
             importlib.import_module(module.name)
         super().v2_playbook_on_start(playbook)
 
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        """Name a play when there is something of it to show."""
+        self._unnamed = play
+        if self._display.verbosity:
+            self._name_play()
+
+    def v2_playbook_on_no_hosts_matched(self) -> None:
+        """A play for nobody is no news."""
+        if self._display.verbosity:
+            super().v2_playbook_on_no_hosts_matched()
+
+    def _print_task_banner(self, task: Any) -> None:
+        self._name_play()
+        super()._print_task_banner(task)
+
+    def _name_play(self) -> None:
+        play, self._unnamed = self._unnamed, None
+        if play is not None:
+            super().v2_playbook_on_play_start(play)
+
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Show a failure as its message."""
         if not self._display.verbosity:
+            if str(result.result.get("msg", "")).endswith(_TOLD):
+                return
             _reduce(result)
         super().v2_runner_on_failed(result, ignore_errors)
 

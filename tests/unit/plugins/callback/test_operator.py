@@ -173,3 +173,18 @@ def test_a_tables_row_stays_one_line() -> None:
 @pytest.mark.parametrize("message", [None, 1, {"a": "b"}, [1], ["a", {"b": "c"}]])
 def test_what_is_no_text_is_left_to_yaml(message: Any) -> None:
     assert operator.as_text(message, 80) is None
+
+
+def test_a_play_without_anything_to_show_is_not_named(tmp_path: Path) -> None:
+    quiet = task("Ask", "command", arguments=DONE, changed_when=False)
+    assert "PLAY [" not in play(tmp_path, [quiet]).replace("PLAY RECAP", "")
+    assert "PLAY [localhost]" in play(tmp_path, [quiet], "-v")
+    assert "PLAY [localhost]" in play(tmp_path, [quiet, task("Do", "command", arguments=DONE)])
+
+
+def test_what_only_ends_a_node_as_failed_is_counted_and_not_shown(tmp_path: Path) -> None:
+    end = task("End", "fail", arguments={"msg": "n1: failed, as told above"})
+    output = play(tmp_path, [end])
+    assert "as told above" not in output
+    assert "failed=1" in output
+    assert "as told above" in play(tmp_path, [end], "-v")
