@@ -129,7 +129,7 @@ class CallbackModule(Default):  # type: ignore[misc]
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """Name a play when there is something of it to show."""
-        self._unnamed = play
+        self._play = self._unnamed = play
         if self._display.verbosity:
             self._name_play()
 

@@ -40,7 +40,9 @@ def play(folder: Path, tasks: list[dict[str, Any]], *words: str, **environment: 
         text=True,
         check=False,
     )
-    return done.stdout + done.stderr
+    output = done.stdout + done.stderr
+    assert "Callback dispatch" not in output, output  # how Ansible says that a callback broke
+    return output
 
 
 def task(name: str, action: str, **options: Any) -> dict[str, Any]:
