@@ -28,9 +28,10 @@ options:
     type: path
     required: true
   stop:
-    description: A name that ends the look when its value holds something; the rest is left out.
-    type: str
-    default: ""
+    description: Names that end the look when their value holds something; the rest is left out.
+    type: list
+    elements: str
+    default: []
 author:
   - The sm120.sglang maintainers
 """
@@ -93,6 +94,6 @@ class LookupModule(LookupBase):
         for name in terms:
             known[name] = found[name] = templar.template(sources[name])
             templar.available_variables = known
-            if name == self.get_option("stop") and found[name]:
+            if name in self.get_option("stop") and found[name]:
                 break
         return [found]

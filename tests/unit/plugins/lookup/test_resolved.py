@@ -59,7 +59,7 @@ def play(place: Path, *tasks: dict[str, Any], **variables: Any) -> dict[str, Any
 
 def settle(place: Path, *names: str, stop: str = "") -> dict[str, Any]:
     words = ", ".join(repr(name) for name in names)
-    options = f"roles=['thing'], folder='{place}/roles', stop='{stop}'"
+    options = f"roles=['thing'], folder='{place}/roles', stop={[stop] if stop else []}"
     return {
         "ansible.builtin.set_fact": None,
         "args": f"{{{{ lookup('sm120.sglang.resolved', {words}, {options}) }}}}",
