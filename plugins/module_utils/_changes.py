@@ -11,7 +11,8 @@ from typing import TypedDict
 from ansible_collections.sm120.sglang.plugins.module_utils._bundle import redact
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import LAUNCH_DIGEST
 
-_START = re.compile(r"^ExecStart=(?P<line>(?:.*\\\n)*.*)$", re.MULTILINE)
+# A line goes on after a backslash that stands alone: a value may end with one too.
+_START = re.compile(r"^ExecStart=(?P<line>(?:.* \\\n)*.*)$", re.MULTILINE)
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 _VARIABLE = re.compile(r"^(?P<name>[A-Za-z_]\w*)=(?P<value>.*)$", re.MULTILINE)
 _BARE = re.compile(r'"([\w./:,+@=-]*)"')  # quoted, and the same without quotes
@@ -65,7 +66,7 @@ def arguments(unit: str) -> dict[str, str]:
     found = _START.search(unit)
     grouped: dict[str, list[str]] = {}
     flag = ""
-    for word in _WORD.findall(found["line"].replace("\\\n", " ") if found else ""):
+    for word in _WORD.findall(found["line"].replace(" \\\n", " ") if found else ""):
         if word.startswith("--"):
             flag = word
             grouped[flag] = []

@@ -97,7 +97,8 @@ options:
     default: {}
   engine:
     description:
-      - The engine to ask one question while the rest is read. Without it none is asked.
+      - The engine to ask one question while the rest is read. It is asked where O(unit) listens on
+        its port, which has to be among O(ports); nobody else gets the question and its key.
     type: dict
     suboptions:
       host:
@@ -270,7 +271,13 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
     full = asked["verify"] == "full"
     launches = _launches.read(Path(asked["config"]))
     serving = launches["records"].get(launches[_launches.SERVING], {})
-    question = Question(asked["engine"], serving.get("answer", "")) if asked["engine"] else None
+    ports = service.read_ports(asked["ports"])
+    # Nobody else at the port is asked: the question comes with the key.
+    ours = asked["engine"] and any(
+        (entry["port"], entry["unit"]) == (asked["engine"]["port"], asked["unit"])
+        for entry in ports
+    )
+    question = Question(asked["engine"], serving.get("answer", "")) if ours else None
     # What other programs read (the release's files, the cards, packages), they read meanwhile.
     with ThreadPoolExecutor(max_workers=4) as pool:
         releases = pool.submit(
@@ -291,7 +298,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
             "unit": read_unit(asked["unit"], Path(asked["root"])),
             "configured": deployment.read_settings(asked["unit"], Path(asked["config"])),
             "files": {path: system.read_file(path) for path in asked["files"]},
-            "ports": service.read_ports(asked["ports"]),
+            "ports": ports,
             "user": deployment.read_user(asked["user"]),
             "host": host.result(),
             "cuda": driver.result() if driver else {},

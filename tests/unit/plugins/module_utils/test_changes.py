@@ -6,7 +6,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._launch import (
     quote_environment,
     quote_systemd,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 
@@ -82,6 +82,8 @@ def test_many_differences_still_fit_a_screen() -> None:
         max_size=5,
     ),
 )
+@example({"a": "\\"})
+@example({"a": "x\\", "b": "y"})
 def test_what_the_role_writes_is_read_back(wanted: dict[str, str]) -> None:
     text = unit(*(f"--{name} {quote_systemd(value)}" for name, value in wanted.items()))
     read = _changes.arguments(text)

@@ -150,3 +150,15 @@ def test_the_host_is_read_when_it_is_asked_for(
     CASES["good"].build().write(recorded)
     found = run_module(node_facts, {**arguments, "host": True, "host_root": str(recorded)})
     assert len(found["host"]["smi"]["gpus"]) == 8
+
+
+def test_somebody_else_at_the_port_is_not_asked(run_module: Any, arguments: dict[str, Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        engine = {"host": "127.0.0.1", "port": port, "api_key": "the-key", "model": "kimi"}
+        found = run_module(node_facts, {**arguments, "ports": [port], "engine": engine})
+        assert [entry["port"] for entry in found["ports"]] == [port]
+        assert found["answer"] == {}
+        other.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            other.accept()  # nobody came, and so no key either
