@@ -21,7 +21,6 @@ CONFIGURATION = {
         f"chmod 0644 {ENVIRONMENT}",
         (f"{ENVIRONMENT}: mode is 0644, not 0640",),
         stat(ENVIRONMENT, "640"),
-        whole=True,
     ),
     "environment-owner": Kind(
         "engine",
@@ -119,7 +118,6 @@ CONFIGURATION = {
         f"touch {UNIT}",
         ("unit: changed on disk since systemd read it",),
         "systemctl show sglang --property=NeedDaemonReload | grep -q =no",
-        whole=True,
     ),
     "unit-disabled": Kind(
         "engine",
@@ -133,7 +131,6 @@ CONFIGURATION = {
         (f"{DROP_IN}: overrides the unit and is not in engine_drop_ins",),
         f"test -e {DROP_IN}.disabled && test ! -e {DROP_IN} && "
         "systemctl show sglang --property=LimitNOFILE | grep -q =1048576",
-        whole=True,
     ),
     "drop-in-unread": Kind(
         "engine",

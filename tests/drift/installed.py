@@ -22,7 +22,6 @@ RELEASES = {
         f"chmod 0600 {PACKAGES}/sglang/srt/server_args.py",
         ("sglang/srt/server_args.py: mode is 600, not 644",),
         stat(f"{PACKAGES}/sglang/srt/server_args.py", "644"),
-        whole=True,
     ),
     "release-file-owner": Kind(
         "engine_release",
@@ -47,7 +46,6 @@ RELEASES = {
         f"echo 'import os' > {PACKAGES}/by_hand.pth",
         ("by_hand.pth: added by hand",),
         f"test ! -e {PACKAGES}/by_hand.pth",
-        whole=True,
     ),
     "release-module-added": Kind(
         "engine_release",
@@ -106,7 +104,6 @@ USER = {
         "sed -i '/^sglang:/s|:[^:]*$|:/bin/bash|' /etc/passwd",
         ("user sglang: shell is /bin/bash, not /usr/sbin/nologin",),
         "getent passwd sglang | grep -q :/usr/sbin/nologin$",
-        whole=True,
     ),
     "user-home": Kind(
         "engine_release_host",

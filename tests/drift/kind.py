@@ -31,7 +31,6 @@ class Kind:
         mended: A shell condition that holds after the next run.
         restarts: Whether the engine restarts for it.
         extra: Variables of the run that mends it.
-        whole: Whether it is one of the few that `make test` shows too.
     """
 
     role: str
@@ -40,7 +39,6 @@ class Kind:
     mended: str
     restarts: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
-    whole: bool = False
 
 
 def stat(path: str, wanted: str, form: str = "%a") -> str:
