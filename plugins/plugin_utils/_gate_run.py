@@ -7,7 +7,11 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sm120.sglang.plugins.module_utils._engine.asking import QUESTION, SHORT
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.asking import (
+    QUESTION,
+    SHORT,
+    request,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     FAIL,
     PROMPTS,
@@ -155,13 +159,8 @@ class GateRun:
         """Returns whether the engine answers at all; a wrong answer is no reason to stop."""
         wanted = self.plan.known_answer
         begun = time.monotonic()
-        if wanted is None:
-            answer = self.chat(QUESTION, SHORT)
-        elif wanted.prompt:
-            answer = self.generate(wanted.prompt, wanted.max_tokens, ignore_eos=False)
-        else:
-            answer = self.chat(wanted.messages, wanted.max_tokens)
-        self.answer = answer
+        path, body = request(wanted, self.plan.model or self._served_name())
+        self.answer = answer = self.http.post(path, body, self.plan.request_timeout)
         self._add(judge_completion(answer, time.monotonic() - begun, wanted))
         return answer.status != 0
 
