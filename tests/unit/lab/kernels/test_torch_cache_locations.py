@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sgl_kernel import (
     assign_draft_cache_locs_contiguous_cpu,
@@ -33,7 +33,6 @@ def pool() -> torch.Tensor:
     return torch.arange(POOL_ROWS * POOL_COLUMNS, dtype=torch.int32).view(POOL_ROWS, POOL_COLUMNS)
 
 
-@settings(deadline=None)
 @given(spans())
 def test_new_slots_land_in_their_rows(drawn):
     rows, starts, ends = drawn
@@ -52,7 +51,6 @@ def test_new_slots_land_in_their_rows(drawn):
     assert table.dtype == torch.int32
 
 
-@settings(deadline=None)
 @given(spans(), st.integers(0, 3))
 def test_slots_are_read_in_order_and_the_rest_stays(drawn, spare):
     rows, starts, ends = drawn
@@ -69,7 +67,6 @@ def test_slots_are_read_in_order_and_the_rest_stays(drawn, spare):
     assert out.tolist() == expected + [-5] * spare
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, POOL_ROWS - 1), st.integers(0, 3)), min_size=1, max_size=4),
     st.integers(1, 3),
@@ -89,7 +86,6 @@ def test_draft_slots_follow_each_sequence(requests, topk, steps):
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=5))
 def test_bonus_token_is_the_last_accepted_one(lengths):
     stride = 4
@@ -100,7 +96,6 @@ def test_bonus_token_is_the_last_accepted_one(lengths):
     assert bonus.tolist() == [row[length - 1] for row, length in zip(rows, lengths, strict=True)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-1, 9), min_size=1, max_size=12))
 def test_accepted_slots_are_gathered_without_gaps(index):
     slots = torch.arange(500, 510, dtype=torch.int64)
@@ -110,7 +105,6 @@ def test_accepted_slots_are_gathered_without_gaps(index):
     assert out.tolist() == found + [-5] * (len(index) - len(found))
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from([torch.float32, torch.bfloat16]))
 def test_cache_entries_move_in_every_layer_even_when_slots_overlap(data, dtype):
     slots, width, layers = 8, 3, 2

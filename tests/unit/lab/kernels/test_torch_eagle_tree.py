@@ -139,7 +139,7 @@ def built(topk, steps, nodes, drafts, prefixes, mode):  # noqa: PLR0917 - as the
     return mask, positions, index, child, sibling
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(batches(), st.sampled_from([FULL_MASK, QLEN_ONLY]))
 def test_tree_is_what_the_paths_say(batch, mode):
     topk, steps, nodes, drafts, prefixes = batch
@@ -179,7 +179,7 @@ def accepted_path(one: Drafted, tokens: list[int], wanted: list[int]) -> list[in
         path.append(fitting[0])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(batches(), st.integers(1, 3), st.randoms(use_true_random=False))
 def test_verification_follows_the_agreed_path(batch, alphabet, rng):
     topk, steps, nodes, drafts, prefixes = batch

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 REPOSITORY = Path(__file__).parents[4]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.integers(0, 40), max_size=80), st.integers(1, 60))
 def test_batches_bound_space_and_keep_order(sizes: list[int], limit: int) -> None:
     names = [f"f{number}" for number in range(len(sizes))]

@@ -135,7 +135,7 @@ def test_a_command_line_has_an_argument_a_line() -> None:
 WORDS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_categories=["Cc"]))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(WORDS | WORDS.map(lambda word: "--" + word), max_size=6))
 def test_a_command_line_is_read_as_it_was_meant(words: list[str]) -> None:
     """systemd joins lines, splits like a shell in double quotes, and halves % and $."""

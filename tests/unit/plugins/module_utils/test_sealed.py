@@ -121,7 +121,7 @@ EDITS: dict[Callable[[Path], None], str] = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(FILES), st.sampled_from(list(EDITS))))
 def test_every_edit_by_hand_is_seen_and_nothing_else(
     plan: dict[str, Callable[[Path], None]],

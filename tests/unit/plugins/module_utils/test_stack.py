@@ -110,7 +110,7 @@ PINS = st.lists(st.builds(Pin, NAMES, VERSIONS, HASHES.map(tuple)), max_size=4).
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     PINS, st.sampled_from([" \\\n    ", " ", " \\\r\n\t"]), st.sampled_from(["", "# by uv\n", "\n"])
 )
@@ -325,7 +325,7 @@ def test_another_c_library_is_refused(glibc: str) -> None:
         _stack.wheel_tags("3.11", glibc, "x86_64")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(NAMES)
 def test_names_are_normalised_as_the_index_does(name: str) -> None:
     assert _stack.normalise(name.upper()) == canonicalize_name(name)

@@ -221,7 +221,7 @@ MUTATIONS: dict[Callable[[Path], None], str] = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(
         st.from_regex(r"(d/)?[a-z]{1,3}\.bin", fullmatch=True),

@@ -27,7 +27,7 @@ WHEELS = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(WHEELS)
 def test_a_wheel_is_found_by_its_pin(wheel: tuple[str, str, str, str]) -> None:
     name, version, build, tag = wheel

@@ -358,7 +358,7 @@ def declaration(number: int, name: str, options: str, alias: bool, shape: int) -
     ][shape]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(DECLARATION, min_size=1, max_size=8))
 def test_what_is_read_is_what_argparse_makes_of_it(
     found: list[tuple[str, str, bool, int]],

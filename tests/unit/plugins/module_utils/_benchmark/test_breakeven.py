@@ -7,7 +7,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.breakeven 
     break_even,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats import Summary
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import synthetic_benchmark as synthetic
@@ -77,7 +77,6 @@ def test_a_setting_that_failed_everywhere_is_unknown() -> None:
     assert break_even(Summary(broken), EAGLE, broken.points).kind == "unknown"
 
 
-@settings(deadline=None)
 @given(signs=st.lists(st.sampled_from([-0.2, 0.2]), min_size=1, max_size=5))
 def test_it_lies_between_neighbours_of_opposite_sign(signs: list[float]) -> None:
     """Whatever the row of gains and losses."""

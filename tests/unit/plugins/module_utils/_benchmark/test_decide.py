@@ -20,7 +20,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema imp
     Latency,
     Meaning,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import synthetic_benchmark as synthetic
@@ -244,7 +244,6 @@ def test_which_points_decide() -> None:
     assert [one.concurrency for one in decisive_points(only, "latency")] == [16]
 
 
-@settings(deadline=None)
 @given(
     gain=st.floats(-0.4, 0.6),
     noise=st.floats(0.0, 0.1),

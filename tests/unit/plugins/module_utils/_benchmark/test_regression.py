@@ -13,7 +13,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema imp
     Meaning,
     Setting,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import synthetic_benchmark as synthetic
@@ -149,7 +149,6 @@ def test_accept_rates_are_not_compared() -> None:
     assert {one.metric.id for one in found.compared} == {"output_tok_s", "ttft_ms.p50"}
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 10**6), noise=st.floats(0.0, 0.05))
 def test_a_result_is_no_regression_of_itself_nor_of_a_slower_one(seed: int, noise: float) -> None:
     one = at(1.0, repeats=3, seed=seed, noise=noise, concurrencies=(1, 16))

@@ -16,7 +16,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema imp
     loads,
     to_json,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import synthetic_benchmark as synthetic
@@ -55,7 +55,6 @@ def test_what_may_be_null_may_be_left_out() -> None:
     assert from_json(plain).runs[0].kv_use is None
 
 
-@settings(deadline=None)
 @given(place=st.sampled_from(PLACES), junk=st.sampled_from([float("nan"), [[]], {"x": object}]))
 def test_junk_anywhere_is_refused_with_its_path(place: tuple[Any, ...], junk: object) -> None:
     plain = to_json(WHOLE)
@@ -70,7 +69,6 @@ def test_junk_anywhere_is_refused_with_its_path(place: tuple[Any, ...], junk: ob
     assert said.startswith(written.lstrip(".")) or written.lstrip(".") == "schema", said
 
 
-@settings(deadline=None)
 @given(place=st.sampled_from(DICTS))
 def test_an_unknown_field_anywhere_is_refused(place: tuple[Any, ...]) -> None:
     plain = to_json(WHOLE)

@@ -23,7 +23,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.stats impo
     shapes,
     spread,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import synthetic_benchmark as synthetic
@@ -52,7 +52,6 @@ def test_spread_finds_the_deviation_that_the_noise_was_made_with(count: int) -> 
     assert statistics.fmean(found) == pytest.approx(2, rel=0.05)
 
 
-@settings(deadline=None)
 @given(values=st.lists(FIGURES, min_size=3, max_size=9), far=st.floats(1e6, 1e9))
 def test_one_far_value_moves_neither_median_nor_spread_out_of_the_others(
     values: list[float], far: float
@@ -64,7 +63,6 @@ def test_one_far_value_moves_neither_median_nor_spread_out_of_the_others(
     assert found <= 1.4826 * 1.5 * (max(values) - min(values)) + 1e-6
 
 
-@settings(deadline=None)
 @given(values=st.lists(FIGURES, min_size=2, max_size=9), factor=st.floats(0.1, 10))
 def test_spread_scales_with_its_unit(values: list[float], factor: float) -> None:
     found, scaled = spread(values), spread([one * factor for one in values])
@@ -200,7 +198,6 @@ def test_an_accept_length_is_neither_better_nor_worse() -> None:
     assert Gain(0.5, 0.01).verdict(RATE, margin=0.6) == "same"
 
 
-@settings(deadline=None)
 @given(changes=st.lists(st.floats(-0.5, 2), min_size=1, max_size=6), noise=st.floats(0, 0.2))
 def test_a_mean_lies_among_its_gains_and_is_surer_than_they_are(
     changes: list[float], noise: float

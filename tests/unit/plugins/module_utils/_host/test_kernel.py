@@ -32,7 +32,7 @@ def test_arguments(text: str, found: dict[str, str]) -> None:
     assert kernel.parse_arguments(text) == found
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.text(max_size=200))
 def test_any_text_is_parsed(text: str) -> None:
     kernel.parse_arguments(text)

@@ -86,7 +86,7 @@ def test_shared_memory_of_this_machine() -> None:
     assert found["size"] >= found["free"] > 0
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.text(max_size=200))
 def test_any_text_is_parsed(text: str) -> None:
     limits.parse_mounts(text)

@@ -39,7 +39,7 @@ def test_without_root_the_rest_is_not_seen() -> None:
     assert seen["complete"] is False
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.sampled_from([0, 4, 5, 6]),
     st.integers(1, 6),
@@ -61,7 +61,7 @@ def test_fields_are_read_where_they_are(
     assert seen["acs"] == wanted
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.binary(max_size=600), st.booleans())
 def test_any_bytes_are_read_to_an_end(content: bytes, fill: bool) -> None:
     seen = pci.parse_config(content.ljust(4096, b"\xff") if fill else content)

@@ -99,7 +99,7 @@ def test_what_is_no_answer_is_refused(text: str, error: str) -> None:
         smi.parse_query(text)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.text(st.characters(exclude_categories=["C"]), max_size=40))
 def test_a_process_may_have_any_name(name: str) -> None:
     text = recorded("derived/query-535.xml").replace("[Insufficient Permissions]", name)
@@ -107,7 +107,7 @@ def test_a_process_may_have_any_name(name: str) -> None:
     assert process["pid"] == 4711
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.text(max_size=300))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     for wrapped in (text, f"<nvidia_smi_log>{text}</nvidia_smi_log>"):

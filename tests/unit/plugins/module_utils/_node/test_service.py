@@ -185,7 +185,7 @@ def test_who_keeps_whom_from_binding(listener: str, wanted: str, taken: bool) ->
     assert service.covers(listener, wanted) is taken
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.ip_addresses())
 def test_every_address_covers_itself(address: Any) -> None:
     raw = address.packed

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ansible_collections.sm120.sglang.plugins.module_utils._pass_on import plan
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 CONTROLLER = plan.CONTROLLER
@@ -91,7 +91,6 @@ def test_files_that_are_small_travel_together() -> None:
     assert len(plan.pieces({"a": list(sizes)}, sizes)) == 1
 
 
-@settings(deadline=None)
 @given(states())
 def test_nobody_gives_what_it_has_not_or_more_than_it_may(state: plan.State) -> None:
     sites = {site.name: site for site in state.sites}
@@ -113,7 +112,6 @@ def test_nobody_gives_what_it_has_not_or_more_than_it_may(state: plan.State) -> 
             state = plan.arrived(plan.started(state, [item]), item)
 
 
-@settings(deadline=None)
 @given(states())
 def test_each_piece_comes_once_and_everything_that_can_come_comes(state: plan.State) -> None:
     taken = [(item.receiver, item.piece) for wave in plan.forecast(state) for item in wave]
@@ -124,7 +122,6 @@ def test_each_piece_comes_once_and_everything_that_can_come_comes(state: plan.St
     assert sorted(taken) == sorted(wanted)
 
 
-@settings(deadline=None)
 @given(states())
 def test_the_controller_gives_a_network_what_nobody_there_has_and_once(state: plan.State) -> None:
     state = replace(state, apart=frozenset(), barred=frozenset())
@@ -141,7 +138,6 @@ def test_the_controller_gives_a_network_what_nobody_there_has_and_once(state: pl
         assert not any(number in state.has.get(node, ()) for node in near)
 
 
-@settings(deadline=None)
 @given(states())
 def test_it_decides_the_same_from_the_same(state: plan.State) -> None:
     assert plan.choose(state) == plan.choose(replace(state, sites=state.sites[::-1]))

@@ -220,7 +220,7 @@ def modules(draw: st.DrawFn) -> bytes:
     return text.replace("\n", draw(st.sampled_from(["\n", "\r\n", "\r"]))).encode(encoding)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(modules())
 def test_a_mutated_class_is_edited_right_or_not_at_all(data: bytes) -> None:
     try:
@@ -230,7 +230,7 @@ def test_a_mutated_class_is_edited_right_or_not_at_all(data: bytes) -> None:
     check(data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(sorted(NEEDED.values())), st.data())
 def test_a_damaged_source_never_crashes(text: str, data: st.DataObject) -> None:
     raw = bytearray(text.encode())

@@ -90,7 +90,7 @@ def modules(draw: st.DrawFn) -> bytes:
     return (text + "\n".join(some(BEHIND, 3)) + "\n").encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(modules())
 def test_a_class_among_other_statements_is_edited_right_or_not_at_all(data: bytes) -> None:
     scope: dict[str, object] = {"__name__": "wrapper", "make": object}

@@ -286,14 +286,14 @@ def modules(draw: st.DrawFn) -> tuple[bytes, DictEntryRule]:
     return module.replace("\n", newline).encode(encoding), rule
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(modules())
 def test_a_mutated_table_is_edited_right_or_not_at_all(case: tuple[bytes, DictEntryRule]) -> None:
     data, rule = case
     check(data, rule)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(sorted(EDITED.values())), st.data())
 def test_a_damaged_source_never_crashes(text: str, data: st.DataObject) -> None:
     raw = bytearray(text.encode())

@@ -64,7 +64,7 @@ def modules(draw: st.DrawFn) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(modules())
 def test_a_table_among_other_statements_is_edited_right_or_not_at_all(data: bytes) -> None:
     try:

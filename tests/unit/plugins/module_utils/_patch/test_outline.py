@@ -93,7 +93,7 @@ def test_what_is_common_is_outlined(name: str) -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(PIECES)), min_size=1, max_size=6), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_pieces_together(names: list[str], data: st.DataObject) -> None:
     text = FILLER + "".join(PIECES[name] for name in names)
     cut = data.draw(st.integers(len(FILLER), len(text)))

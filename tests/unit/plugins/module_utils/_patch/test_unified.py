@@ -46,7 +46,7 @@ def joined(lines: list[str], newline: str) -> bytes:
     return "".join(line + newline for line in lines).encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(LINES, LINES, st.sampled_from(["\n", "\r\n", "\r"]), st.integers(0, 3))
 def test_a_diff_leads_from_old_to_new_and_back(
     old: list[str], new: list[str], newline: str, context: int
@@ -65,7 +65,7 @@ def test_a_diff_leads_from_old_to_new_and_back(
     assert there.state == "upstream" or "both fit" in there.reason
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(LINES, LINES, st.data())
 def test_a_changed_file_is_refused(old: list[str], new: list[str], data: st.DataObject) -> None:
     diff = diff_of(old, new, context=12)
@@ -78,7 +78,7 @@ def test_a_changed_file_is_refused(old: list[str], new: list[str], data: st.Data
 PYTHON = ["a = 1", "b = [", "    2,", "]", "def f():", "    return a", "c = f()", "d = a + c"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 7), st.lists(st.sampled_from(["x = 9", "# y", ""]), max_size=3), st.data())
 def test_a_source_around_a_hunk_may_change_behind_it_only(
     at: int, more: list[str], data: st.DataObject
