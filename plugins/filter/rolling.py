@@ -75,10 +75,15 @@ def _total(hostvars: Mapping[str, Any], engines: Iterable[str]) -> int:
     return len(heads)
 
 
-def _batches(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[list[Unit]]:
+def _batches(hostvars: Mapping[str, Any], engines: Sequence[str], part: str) -> list[list[Unit]]:
     read, lost = _units(hostvars, engines)
     results = _results(hostvars, read, lost)
-    units = [unit for unit in read if unit.name not in results]  # those failed already
+    units = [
+        unit
+        for unit in read
+        if unit.name not in results  # those failed already
+        and any(_known(hostvars, host, _UNIT)[part] for host in unit.hosts)
+    ]
     if not units:
         return []
     try:
@@ -88,17 +93,27 @@ def _batches(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[list[U
         raise AnsibleFilterError(str(error)) from None
 
 
-def deploy_order(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[str]:
-    """The nodes to go on with, batch after batch; the whole group before anything was read."""
+def deploy_order(hostvars: Mapping[str, Any], engines: Sequence[str], part: str) -> list[str]:
+    """The nodes to go on with, batch after batch; the whole group before anything was read.
+
+    Args:
+        hostvars: What the hosts know.
+        engines: The inventory's nodes.
+        part: What is to be done for a node's engine: `prepares`, or `proves`, which is to switch
+            it, to prove it, or both.
+    """
     if not any(_known(hostvars, host, fact) for host in engines for fact in (_UNIT, _RESULT)):
         return ["engines"]
-    hosts = [host for batch in _batches(hostvars, engines) for unit in batch for host in unit.hosts]
+    hosts = [
+        host for batch in _batches(hostvars, engines, part) for unit in batch for host in unit.hosts
+    ]
     return hosts or [_NOBODY]
 
 
 def deploy_sizes(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[int]:
-    """How many nodes each batch of `deploy_order` has."""
-    sizes = [sum(len(unit.hosts) for unit in batch) for batch in _batches(hostvars, engines)]
+    """How many nodes each batch has of those that are switched or proved."""
+    batches = _batches(hostvars, engines, "proves")
+    sizes = [sum(len(unit.hosts) for unit in batch) for batch in batches]
     return sizes or [len(engines) or 1]
 
 
@@ -129,7 +144,9 @@ def deploy_table(
         if host not in targets:
             continue
         state = _known(hostvars, host, _UNIT) or {}
-        result = _known(hostvars, host, _RESULT) or {"verdict": "failed", "cause": _EARLIER}
+        idle = bool(state) and not state["proves"]
+        other = {"verdict": "ok"} if idle else {"verdict": "failed", "cause": _EARLIER}
+        result = _known(hostvars, host, _RESULT) or other
         changed = ", ".join(state.get("changed", []))
         nothing = "nothing" if state else ""
         rows.append({"node": host, **state, **result, "changed": changed or nothing})

@@ -13,12 +13,14 @@ RULES = {"serial": 1, "canary": 0, "max_fail_percentage": 0.0}
 
 
 def host(
-    *members: str, serving: bool = True, switches: bool = True, **rules: Any
+    *members: str, serving: bool = True, switches: bool = True, idle: bool = False, **rules: Any
 ) -> dict[str, Any]:
     unit = {
         "members": list(members),
         "serving": serving,
         "switches": switches,
+        "prepares": not idle,
+        "proves": not idle,
         "changed": ["engine"] if switches else [],
         "release": "r-1",
         "rules": {**RULES, **rules},
@@ -33,36 +35,54 @@ def ended(facts: dict[str, Any], verdict: str, *, serving: bool = True) -> dict[
 
 def test_before_anything_is_read_the_whole_group_is_meant() -> None:
     """Syntax checks and --list-hosts ask without a reading."""
-    assert rolling.deploy_order({}, []) == ["engines"]
-    assert rolling.deploy_order({"a": {}}, ["a"]) == ["engines"]
+    assert rolling.deploy_order({}, [], "proves") == ["engines"]
+    assert rolling.deploy_order({"a": {}}, ["a"], "proves") == ["engines"]
     assert rolling.deploy_sizes({"a": {}}, ["a"]) == [1]
 
 
 def test_batches_are_an_order_of_hosts_and_their_sizes() -> None:
     found = {"a": host("a"), "b": host("b", switches=False), "c": host("c", serving=False)}
-    assert rolling.deploy_order(found, ["a", "b", "c"]) == ["b", "c", "a"]
+    assert rolling.deploy_order(found, ["a", "b", "c"], "proves") == ["b", "c", "a"]
     assert rolling.deploy_sizes(found, ["a", "b", "c"]) == [2, 1]
+
+
+def test_who_has_nothing_to_do_is_in_no_further_play() -> None:
+    same = host("b", switches=False, idle=True)
+    found = {"a": host("a"), "b": same, "c": host("c", switches=False)}
+    for part in ("prepares", "proves"):
+        assert rolling.deploy_order(found, ["a", "b", "c"], part) == ["c", "a"]
+        assert rolling.deploy_order({"b": same}, ["b"], part) == ["all:!all"]
+    assert rolling.deploy_sizes(found, ["a", "b", "c"]) == [1, 1]
+    # Only to be proved, as after a run that was killed: nothing is prepared for it.
+    found["c"]["_deploy_unit"]["prepares"] = False
+    assert rolling.deploy_order(found, ["a", "b", "c"], "prepares") == ["a"]
+
+
+def test_a_member_without_differences_stays_with_its_engine() -> None:
+    found = {"a": host("a", "b"), "b": host("a", "b", idle=True)}
+    assert rolling.deploy_order(found, ["a", "b"], "prepares") == ["a", "b"]
+    assert rolling.deploy_sizes(found, ["a", "b"]) == [2]
 
 
 def test_nodes_of_one_engine_are_never_parted() -> None:
     found = {name: host("a", "d") for name in "ad"} | {name: host("b", "c") for name in "bc"}
-    assert rolling.deploy_order(found, ["a", "b", "c", "d"]) == ["a", "d", "b", "c"]
+    assert rolling.deploy_order(found, ["a", "b", "c", "d"], "proves") == ["a", "d", "b", "c"]
     assert rolling.deploy_sizes(found, ["a", "b", "c", "d"]) == [2, 2]
 
 
 def test_an_engine_of_which_a_node_could_not_be_read_is_left_out_whole() -> None:
     found: dict[str, Any] = {"a": host("a", "b"), "b": {}, "c": host("c")}
-    assert rolling.deploy_order(found, ["a", "b", "c"]) == ["c"]
+    assert rolling.deploy_order(found, ["a", "b", "c"], "proves") == ["c"]
     assert rolling.deploy_sizes(found, ["a", "b", "c"]) == [1]
 
 
 def test_who_failed_already_is_not_gone_on_with() -> None:
     found = {"a": ended(host("a"), "failed"), "b": host("b")}
-    assert rolling.deploy_order(found, ["a", "b"]) == ["b"]
+    assert rolling.deploy_order(found, ["a", "b"], "proves") == ["b"]
     assert rolling.deploy_sizes(found, ["a", "b"]) == [1]
     nobody = {"a": ended(host("a"), "failed"), "b": ended({}, "failed")}
-    assert rolling.deploy_order(nobody, ["a", "b"]) == ["all:!all"]
-    assert rolling.deploy_order({"a": ended({}, "failed")}, ["a"]) == ["all:!all"]
+    assert rolling.deploy_order(nobody, ["a", "b"], "proves") == ["all:!all"]
+    assert rolling.deploy_order({"a": ended({}, "failed")}, ["a"], "proves") == ["all:!all"]
 
 
 def test_a_failure_before_the_switch_counts_as_any_other() -> None:
@@ -112,10 +132,12 @@ def test_every_node_of_the_run_has_a_row() -> None:
         "b": ended(host("b", switches=False), "not tried"),
         "c": {},
         "d": host("d"),
+        "e": host("e", switches=False, idle=True),
     }
-    lines = rolling.deploy_table(found, ["a", "b", "c", "d"], ["a", "b", "c"])
+    lines = rolling.deploy_table(found, ["a", "b", "c", "d", "e"], ["a", "b", "c", "e"])
     assert lines[1:] == [
         "a     r-1      engine   ok         4.0     60       -",
         "b     r-1      nothing  not tried  -       -        why",
         "c     -        -        failed     -       -        failed before its switch, see above",
+        "e     r-1      nothing  ok         -       -        -",
     ]
