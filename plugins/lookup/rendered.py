@@ -7,8 +7,8 @@ DOCUMENTATION = r"""
 name: rendered
 short_description: The content of files that are made of templates
 description:
-  - As P(ansible.builtin.template#lookup), which first copies all variables of the host, what was read
-    of the node among them; for each file that takes longer than to render it.
+  - As P(ansible.builtin.template#lookup), which first copies all variables of the host, what was
+    read of the node among them; for each file that takes longer than to render it.
 options:
   _terms:
     description: Paths of templates on the controller. They include no other template.
