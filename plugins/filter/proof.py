@@ -10,11 +10,12 @@ from ansible_collections.sm120.sglang.plugins.module_utils._proof import record
 
 # The kernel packages, whatever their name, hold this module.
 _KERNELS = "sgl_kernel"
+_ENGINE = ("transformers", "sglang.srt.server_args")
 
 
 def proof_modules(stack: Mapping[str, Any]) -> list[str]:
-    """The modules of a stack whose import proves that its parts fit, torch first."""
-    return ["torch", _KERNELS, *(["flashinfer"] if stack["flashinfer"] else [])]
+    """The modules of a stack whose import proves that its parts fit, torch first, engine last."""
+    return ["torch", _KERNELS, *(["flashinfer"] if stack["flashinfer"] else []), *_ENGINE]
 
 
 def proof_differences(

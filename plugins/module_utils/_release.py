@@ -13,7 +13,7 @@ import fcntl
 import hashlib
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,17 +125,18 @@ def build_lock(root: Path, work: str = "building") -> Iterator[None]:
         yield
 
 
-def seal(paths: Paths) -> None:
+def seal(paths: Paths, known: Callable[[bytes], Mapping[str, str]] = lambda _: {}) -> None:
     """Make a built release complete: list its files, mark it, give it its name.
 
     Args:
         paths: The release; its building tree is patched and compiled. A tree of the same id
             (one that was edited by hand) is replaced; what runs from it goes on.
+        known: For the tree's listing the sha256 of files that need not be read, by name.
     """
     tree = paths.building
     listing = _listing(tree)
     (tree / LISTING).write_bytes(listing)
-    _sealed.write_sums(tree, listing, tree / SUMS)
+    _sealed.write_sums(tree, listing, tree / SUMS, known(listing))
     mark = [f"{_verified.sha256_file(tree / name)}  {name}\n" for name in (LISTING, SUMS)]
     (tree / COMPLETE).write_text("".join(mark), encoding="ascii")
     aside = paths.final.with_name(f".replaced-{paths.release}")
@@ -154,15 +155,36 @@ def _listing(tree: Path) -> bytes:
     return _sealed.scan(tree, _own(tree), (COMPLETE, LISTING, SUMS))
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A complete release as it is now.
+
+    Attributes:
+        changes: What differs from what was sealed, by name; empty when nothing does.
+        sealed: Its listing; empty where it has none that can be relied on.
+        now: The listing of the tree as it is.
+    """
+
+    changes: list[_sealed.Change]
+    sealed: bytes = b""
+    now: bytes = b""
+
+    def unchanged(self) -> dict[str, _sealed.Entry]:
+        """What is as it was sealed, its time included, by name."""
+        return _sealed.parse(set(self.sealed.split(b"\0")).intersection(self.now.split(b"\0")))
+
+
 def drift(tree: Path, full: bool = False) -> list[_sealed.Change]:
-    """What differs in a complete release from what was sealed.
+    """What differs in a complete release from what was sealed: `Reading.changes` of `read`."""
+    return read(tree, full).changes
+
+
+def read(tree: Path, full: bool = False) -> Reading:
+    """Hold a complete release against what was sealed.
 
     Args:
         tree: The release.
         full: Whether to read every file; else size and times stand for a content.
-
-    Returns:
-        The differences by name; empty when it is as it was sealed.
 
     Raises:
         PermissionError: It is not all readable for this user.
@@ -170,32 +192,32 @@ def drift(tree: Path, full: bool = False) -> list[_sealed.Change]:
     try:
         mark = (tree / COMPLETE).read_text(encoding="ascii")
     except OSError:
-        return [_broken(COMPLETE, "missing")]
+        return _broken(COMPLETE, "missing")
     marks = {line[66:]: line[:64] for line in mark.splitlines()}
     try:
         if LISTING not in marks:
-            return _sealed_before.drift(tree, _own(tree), mark.strip(), full)
+            return Reading(_sealed_before.drift(tree, _own(tree), mark.strip(), full))
         sealed = (tree / LISTING).read_bytes()
         if hashlib.sha256(sealed).hexdigest() != marks[LISTING]:
-            return [_broken(LISTING, f"does not belong to {COMPLETE}")]
+            return _broken(LISTING, f"does not belong to {COMPLETE}")
         now = _listing(tree)
         look = full or now != sealed or not (tree / SUMS).is_file()
         if look and _verified.sha256_file(tree / SUMS) != marks.get(SUMS):
-            return [_broken(SUMS, f"does not belong to {COMPLETE}")]
+            return _broken(SUMS, f"does not belong to {COMPLETE}")
     except PermissionError:
         raise
     except (OSError, ReleaseError) as error:
-        return [_broken("tree", str(error))]
+        return _broken("tree", str(error))
     found = _sealed.compare(tree, sealed, now, tree / SUMS)
     if full:
         told = {change["file"] for change in found}
         every = _sealed.read_all(tree, sealed, tree / SUMS)
         found += [change for change in every if change["file"] not in told]
-    return found
+    return Reading(found, sealed, now)
 
 
-def _broken(name: str, what: str) -> _sealed.Change:
-    return {"file": name, "what": what, "mend": _sealed.REBUILD, "since": 0.0}
+def _broken(name: str, what: str) -> Reading:
+    return Reading([{"file": name, "what": what, "mend": _sealed.REBUILD, "since": 0.0}])
 
 
 def mend(tree: Path, changes: Iterable[_sealed.Change]) -> None:

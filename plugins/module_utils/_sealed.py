@@ -247,18 +247,23 @@ def mend(tree: Path, sealed: bytes, changes: Iterable[Change]) -> None:
             path.chmod(int(entry.mode, 8))
 
 
-def write_sums(tree: Path, listing: bytes, target: Path) -> None:
-    """Hash every file of a tree, bytecode too, into a `SHA256SUMS`.
+def write_sums(
+    tree: Path, listing: bytes, target: Path, known: Mapping[str, str] | None = None
+) -> None:
+    """Write every file's sha256, that of bytecode too, into a `SHA256SUMS`.
 
     Args:
         tree: The tree.
         listing: What `scan` gives for it.
         target: The file.
+        known: Digests by name; these files are not read.
     """
-    names = _files(tree, listing)
+    names, known = _files(tree, listing), known or {}
+    read = [name for name in names if name not in known]
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-        sums = pool.map(lambda name: _sum(tree / name), names, chunksize=64)
-        lines = [f"{digest}  {name}\n" for name, digest in zip(names, sums, strict=True)]
+        sums = pool.map(lambda name: _sum(tree / name), read, chunksize=64)
+        found = dict(zip(read, sums, strict=True))
+    lines = [f"{known[name] if name in known else found[name]}  {name}\n" for name in names]
     target.write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
 
 

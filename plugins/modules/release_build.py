@@ -9,7 +9,8 @@ module: release_build
 short_description: Build a release beside the serving one
 description:
   - Installs exactly the given wheels with uv, without any index or network, into
-    C(releases/.building-ID). M(sm120.sglang.release_seal) makes it complete.
+    C(releases/.building-ID), and compiles their bytecode, since the engine's user cannot write
+    there. M(sm120.sglang.release_seal) makes it complete.
   - Leftovers of interrupted runs are removed in any case; a complete release is not touched unless
     O(drift) says that somebody else did.
 extends_documentation_fragment: sm120.sglang.release
@@ -37,6 +38,14 @@ options:
     type: list
     elements: dict
     default: []
+  verify:
+    description:
+      - With V(quick) packages that a complete release of the node has from the same wheels are
+        taken over from it, with their bytecode, where that release is as it was sealed by the size
+        and time of its files. With V(full) nothing is taken over, and uv unpacks every wheel anew.
+    type: str
+    choices: [quick, full]
+    default: quick
 attributes:
   check_mode:
     description: Reports whether a build is needed.
@@ -68,12 +77,19 @@ package:
   description: Folder of the engine's package in it.
   type: str
   returned: when there is a tree
+shared_with:
+  description: The release that packages were taken over from; empty for none.
+  type: str
+  returned: when a tree was built
+shared:
+  description: How many packages were taken over.
+  type: int
+  returned: when a tree was built
 """
 
-import os
 import re
 import shutil
-import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,78 +99,76 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
     _os_errors,
     _release,
     _stack,
+    _takeover,
     _toolkit,
-    _wheelhouse,
+    _uv,
 )
 
 
-def build(module: AnsibleModule, paths: _release.Paths) -> None:
-    """Make the virtual environment and compare it with the lock.
+def clean(module: AnsibleModule, paths: _release.Paths) -> list[_takeover.Donor]:
+    """Read the node's complete releases, and forget what may have been changed with them.
 
     Args:
         module: The parameters.
         paths: The release.
+
+    Returns:
+        Those that something may be taken over from.
+    """
+    full = module.params["verify"] == "full"
+    donors, changes = ([], []) if full else _takeover.read_all(paths.root)
+    drift = module.params["drift"]
+    # What was changed in place in a release was changed in uv's cache as well.
+    if full or not all(_own(change) for change in [*changes, *drift]):
+        shutil.rmtree(_uv.Uv.cache(paths.root), ignore_errors=True)
+    # What of such a drift hides behind size and time is in every tree that shares the file.
+    return donors if all(map(_own, drift)) else []
+
+
+def _own(change: Mapping[str, Any]) -> bool:
+    names = "|".join(_release.PACKAGES).replace("-", "_")
+    return re.search(rf"/site-packages/({names})/", change["file"]) is not None
+
+
+def build(module: AnsibleModule, paths: _release.Paths) -> dict[str, Any]:
+    """Make the virtual environment with its bytecode, and compare it with the lock.
+
+    Args:
+        module: The parameters.
+        paths: The release.
+
+    Returns:
+        `shared_with`, the release that something was taken over from, and `shared`, how many
+        packages that are.
 
     Raises:
         _release.ReleaseError: uv failed, or something else than the lock was installed.
         _stack.StackError: The requirements are not pinned.
     """
     pins = _stack.parse_lock(module.params["requirements"], "requirements")
-    wheels = Path(module.params["wheels"])
-    cache = paths.root / "cache" / "uv"
-    # What was changed in place in a release was changed in uv's cache as well.
-    own = re.compile(rf"/site-packages/({'|'.join(_release.PACKAGES).replace('-', '_')})/")
-    if not all(own.search(change["file"]) for change in module.params["drift"]):
-        shutil.rmtree(cache, ignore_errors=True)
-    uv = paths.root / "tools" / Path(module.params["uv_wheel"]).stem
-    # Each time: what is there may have been changed, and its wheel was just verified.
-    _built.extract_tool(wheels / module.params["uv_wheel"], "uv", uv)
-    paths.building.mkdir(parents=True)
-    (paths.building / "stack.lock").write_text(module.params["requirements"], encoding="utf-8")
-    environment = {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "HOME": "/root",
-        "LC_ALL": "C.UTF-8",
-        # On the file system of the releases, so that files are shared by hard link.
-        "UV_CACHE_DIR": str(cache),
-        "UV_OFFLINE": "1",
-        "UV_NO_CONFIG": "1",
-        "UV_PYTHON_DOWNLOADS": "never",
-    }
-    venv = paths.building / "venv"
-    python = str(venv / "bin" / "python")
-    make = [str(uv), "venv", "--quiet", "--relocatable", "--python", module.params["python"]]
-    install = [str(uv), "pip", "install", "--quiet", "--python", python, "--no-index", "--no-deps"]
-    install += ["--find-links", str(wheels), "--require-hashes", "--requirements", "-"]
+    donors = clean(module, paths)
+    tree = paths.building
+    tree.mkdir(parents=True)
+    (tree / "stack.lock").write_text(module.params["requirements"], encoding="utf-8")
+    uv = _uv.Uv.extract(Path(module.params["wheels"]), module.params["uv_wheel"], paths)
+    uv.make(module.params["python"])
+    donor = _takeover.choose(donors, (tree / _takeover.CONFIGURATION).read_text("utf-8"), pins)
+    taken = _takeover.take(donor, tree, pins) if donor else _takeover.Taken()
     # People edit the engine's files in place. Were they shared with uv's cache, such an edit
     # would be in every later release, so the engine is copied and only the rest is linked.
     engine = [pin for pin in pins if pin.name in _release.PACKAGES]
-    rest = [pin for pin in pins if pin.name not in _release.PACKAGES]
-    steps: list[tuple[list[str], list[_stack.Pin]]] = [([*make, str(venv)], [])]
-    steps += [([*install, "--link-mode", "hardlink"], rest)] if rest else []
-    steps += [([*install, "--link-mode", "copy"], engine)] if engine else []
-    for command, group in steps:
-        # Low priority: the serving engine's scheduler threads come first.
-        done = subprocess.run(
-            ["nice", "-n", "10", *command],
-            input=_wheelhouse.requirements(group),
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            said = done.stderr.strip()[-1500:]
-            raise _release.ReleaseError(
-                f"uv failed while building {paths.release}: {said}{_os_errors.of_text(said)}"
-            )
-    _toolkit.finish(_release.site_packages(paths.building))
+    rest = [pin for pin in pins if pin.name not in {*_release.PACKAGES, *taken.packages}]
+    uv.install(rest, "hardlink")
+    uv.install(engine, "copy")
+    packages = _release.site_packages(tree)
+    _toolkit.finish(packages)
     wanted = {pin.name: pin.version for pin in pins}
-    problems = _built.compare_installed(
-        wanted, _built.installed(_release.site_packages(paths.building))
-    )
+    problems = _built.compare_installed(wanted, _built.installed(packages))
     if problems:
         raise _release.ReleaseError("; ".join(problems))
+    sources = _takeover.uncompiled(tree, taken)
+    _built.compile_sources(tree, _takeover.copy_bytecode(donor, tree, sources))
+    return {"shared_with": donor.tree.name if donor else "", "shared": len(taken.packages)}
 
 
 def main() -> None:
@@ -168,6 +182,7 @@ def main() -> None:
             "requirements": {"type": "str", "required": True},
             "uv_wheel": {"type": "str", "required": True},
             "drift": {"type": "list", "elements": "dict", "default": []},
+            "verify": {"type": "str", "choices": ["quick", "full"], "default": "quick"},
         },
         supports_check_mode=True,
     )
@@ -193,7 +208,7 @@ def main() -> None:
                     shutil.rmtree(paths.root / "releases" / name)
                 if needed:
                     try:
-                        build(module, paths)
+                        result |= build(module, paths)
                     except BaseException:
                         # What cannot be used must not fill the disk of an engine that serves.
                         shutil.rmtree(paths.building, ignore_errors=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
-"""Compile, prove and complete a built release."""
+"""Prove and complete a built release."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ DOCUMENTATION = r"""
 module: release_seal
 short_description: Prove a built release and make it complete
 description:
-  - Compiles the bytecode (the engine's user cannot write there), imports the engine as that
-    user, lists the engine's files, and gives the tree its name by one rename.
+  - Compiles what was edited since the build, imports the engine as its user, lists all files with
+    their sums, and gives the tree its name by one rename.
 extends_documentation_fragment: [sm120.sglang.release, sm120.sglang.account]
 options:
   imports:
-    description: Python modules that must import; by default those of the engine.
+    description:
+      - Python modules that must import; by default those of the engine. None where
+        M(sm120.sglang.release_proof) has imported them from this very tree.
     type: list
     elements: str
     default: [sglang.srt.server_args, torch, transformers]
+  shared_with:
+    description:
+      - The release that M(sm120.sglang.release_build) took packages over from. The sums of files
+        that both still share are taken from it; all others are read.
+    type: str
+    default: ""
 attributes:
   check_mode:
     description: Reports whether there is something to seal.
@@ -44,18 +52,22 @@ path:
 versions:
   description: Versions that the import reported.
   type: dict
-  returned: when sealed in this run
+  returned: when something was imported
 """
 
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _os_errors, _release
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _built,
+    _os_errors,
+    _release,
+    _takeover,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
 
 _PROOF = """
@@ -93,6 +105,31 @@ def prove(module: AnsibleModule, python: Path) -> dict[str, str]:
     return versions
 
 
+def compile_patched(tree: Path) -> None:
+    """Compile what was edited since the tree was built: files of the engine's own package.
+
+    Args:
+        tree: The tree.
+
+    Raises:
+        OSError: Bytecode cannot be written.
+        _release.ReleaseError: The interpreter cannot be run.
+    """
+    packages = _release.site_packages(tree)
+    own = _release.own_package(packages).rglob("*.py")
+    names = [str(path.relative_to(tree)) for path in own]
+    _built.compile_sources(tree, _built.stale(tree, names, _built.cache_tag(packages)))
+
+
+def donor(module: AnsibleModule, paths: _release.Paths) -> _takeover.Donor | None:
+    """The release that the build took packages over from, None without one."""
+    name = module.params["shared_with"]
+    if not name:
+        return None
+    tree = _release.Paths(paths.root, Path(name).name).final
+    return _takeover.read(tree, _release.read(tree))
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -102,6 +139,7 @@ def main() -> None:
             "user": {"type": "str", "required": True},
             "environment": {"type": "dict", "default": {}},
             "imports": {"type": "list", "elements": "str", "default": _ENGINE},
+            "shared_with": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -119,15 +157,12 @@ def main() -> None:
         module.exit_json(**result)
     try:
         with _release.build_lock(paths.root):
-            python = paths.building / "venv" / "bin" / "python"
-            packages = _release.site_packages(paths.building)
-            # Some packages ship files for other Pythons; those need not compile.
-            compile_all = [str(python), "-m", "compileall", "-q", "-j", "0", str(packages)]
-            subprocess.run(["nice", "-n", "10", *compile_all], capture_output=True, check=False)
-            result["versions"] = prove(module, python)
-            # Every file is read once more, beside what serves.
+            # Files are read once more, beside what serves.
             os.nice(10)
-            _release.seal(paths)
+            compile_patched(paths.building)
+            if module.params["imports"]:
+                result["versions"] = prove(module, paths.building / "venv" / "bin" / "python")
+            _release.seal(paths, _takeover.known_sums(donor(module, paths), paths.building))
     except _release.ReleaseError as error:
         module.fail_json(msg=str(error))
     except OSError as error:

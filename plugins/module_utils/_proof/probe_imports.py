@@ -8,6 +8,7 @@ output behind the marker is one JSON answer; the last line of a crash tells the 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.metadata
 import json
@@ -105,7 +106,11 @@ def main(job: dict[str, Any]) -> None:
         for distribution in importlib.metadata.distributions()
     }
     say({"installed": found, "python": sys.version.split()[0]})
+    # Imports leave little garbage and make very many objects: looking for it is a quarter of the
+    # time (2.8 s, not 3.6 s, of a processor for an engine without GPUs).
+    gc.disable()
     imported = [import_one(name) for name in job["modules"]]
+    gc.enable()
     for answer in imported:
         say(answer)
     if job["gpu"] and "error" not in imported[0]:

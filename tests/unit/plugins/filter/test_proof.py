@@ -11,12 +11,14 @@ BOTH = {"imports": "auto", "collective": "auto"}
 
 
 def test_the_modules_that_a_stack_has() -> None:
+    engine = ["transformers", "sglang.srt.server_args"]
     assert FILTERS["proof_modules"]({"flashinfer": "0.6.3"}) == [
         "torch",
         "sgl_kernel",
         "flashinfer",
+        *engine,
     ]
-    assert FILTERS["proof_modules"]({"flashinfer": None}) == ["torch", "sgl_kernel"]
+    assert FILTERS["proof_modules"]({"flashinfer": None}) == ["torch", "sgl_kernel", *engine]
 
 
 @pytest.mark.parametrize(
