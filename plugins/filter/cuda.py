@@ -6,7 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.module_utils._cuda import decide, files, runtime
+from ansible_collections.sm120.sglang.plugins.module_utils._cuda import (
+    decide,
+    disturbance,
+    files,
+    runtime,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._host import judge
 
 
@@ -70,4 +75,8 @@ class FilterModule:
             "cuda_still_wrong": cuda_still_wrong,
             "cuda_reboot_reasons": cuda_reboot_reasons,
             "cuda_card_verdicts": cuda_card_verdicts,
+            "cuda_disturbing": disturbance.disturbing,
+            "cuda_turn_line": disturbance.turn_line,
+            "cuda_obstacles": disturbance.obstacles,
+            "cuda_runs_on": disturbance.runs_on,
         }

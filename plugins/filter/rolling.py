@@ -14,6 +14,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._rolling import Resul
 _UNIT, _RESULT = "_deploy_unit", "_deploy_result"
 _NOBODY = "all:!all"
 _EARLIER = "failed before its switch, see above"
+# What takes an engine out of service: its own switch, or a change of its host before that.
+_SWITCH, _HOST = "switches", "host"
 
 
 def _known(hostvars: Mapping[str, Any], host: str, name: str) -> Any:
@@ -21,8 +23,12 @@ def _known(hostvars: Mapping[str, Any], host: str, name: str) -> Any:
     return hostvars[host].get(name) if host in hostvars else None
 
 
-def _units(hostvars: Mapping[str, Any], engines: Sequence[str]) -> tuple[list[Unit], list[Unit]]:
+def _units(
+    hostvars: Mapping[str, Any], engines: Sequence[str], what: str = _SWITCH
+) -> tuple[list[Unit], list[Unit]]:
     """The engines of this run, in the inventory's order: those that were read, and the others.
+
+    `what` names what is meant by their switch. A host that serves nobody needs no turn of its own.
 
     An engine of which a node was not read is among the others. A node that a limit leaves out is
     among neither: nothing says that it is out of service.
@@ -37,7 +43,7 @@ def _units(hostvars: Mapping[str, Any], engines: Sequence[str]) -> tuple[list[Un
         known = [states[member] for member in members if member in states]
         if len(known) == len(members):
             serving = all(one["serving"] for one in known)
-            switches = any(one["switches"] for one in known)
+            switches = any(one[what] for one in known) and (serving or what == _SWITCH)
             read.setdefault(members[0], Unit(members, serving, switches))
         elif known or host in targets or _known(hostvars, host, _RESULT):
             lost.setdefault(members[0], Unit(members, serving=False, switches=False))
@@ -76,13 +82,14 @@ def _total(hostvars: Mapping[str, Any], engines: Iterable[str]) -> int:
 
 
 def _batches(hostvars: Mapping[str, Any], engines: Sequence[str], part: str) -> list[list[Unit]]:
-    read, lost = _units(hostvars, engines)
+    read, lost = _units(hostvars, engines, _HOST if part == _HOST else _SWITCH)
     results = _results(hostvars, read, lost)
     units = [
         unit
         for unit in read
         if unit.name not in results  # those failed already
         and any(_known(hostvars, host, _UNIT)[part] for host in unit.hosts)
+        and (unit.switches or part != _HOST)
     ]
     if not units:
         return []
@@ -117,11 +124,56 @@ def deploy_sizes(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[in
     return sizes or [len(engines) or 1]
 
 
+def host_order(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[str]:
+    """The nodes whose host is changed in turn, batch after batch; nobody before the reading."""
+    batches = _batches(hostvars, engines, _HOST)
+    return [host for batch in batches for unit in batch for host in unit.hosts] or [_NOBODY]
+
+
+def host_sizes(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[int]:
+    """How many nodes each batch of `host_order` has."""
+    batches = _batches(hostvars, engines, _HOST)
+    return [sum(len(unit.hosts) for unit in batch) for batch in batches] or [1]
+
+
+def host_turns(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[str]:
+    """What the plan of the run says about `host_order`; nothing where nobody is changed in turn."""
+    lines = []
+    for number, batch in enumerate(_batches(hostvars, engines, _HOST), start=1):
+        for unit in batch:
+            told = {
+                reason: None
+                for host in unit.hosts
+                for reason in _known(hostvars, host, _UNIT)["host"]
+            }
+            lines.append(f"{number}. {', '.join(unit.hosts)}: {'; '.join(told)}")
+    if not lines:
+        return []
+    return ["hosts are changed in turn, those with one number at once:", *lines]
+
+
+def host_refusal(
+    hostvars: Mapping[str, Any], engines: Sequence[str], batch: Sequence[str], host: str
+) -> str:
+    """Why a node's host must not be changed now; empty when it may."""
+    return _refusal(hostvars, engines, batch, host, _HOST)
+
+
 def deploy_refusal(
     hostvars: Mapping[str, Any], engines: Sequence[str], batch: Sequence[str], host: str
 ) -> str:
     """Why a node's engine must not be switched now; empty when it may."""
-    read, lost = _units(hostvars, engines)
+    return _refusal(hostvars, engines, batch, host, _SWITCH)
+
+
+def _refusal(
+    hostvars: Mapping[str, Any],
+    engines: Sequence[str],
+    batch: Sequence[str],
+    host: str,
+    what: str,
+) -> str:
+    read, lost = _units(hostvars, engines, what)
     own = next(unit for unit in read if host in unit.hosts)
     now = [unit for unit in read if set(unit.hosts) & set(batch)]
     results = _results(hostvars, read, lost)
@@ -168,6 +220,10 @@ class FilterModule:
             "deploy_refusal": deploy_refusal,
             "deploy_sizes": deploy_sizes,
             "deploy_table": deploy_table,
+            "host_order": host_order,
+            "host_refusal": host_refusal,
+            "host_sizes": host_sizes,
+            "host_turns": host_turns,
             "rolling_problems": rolling_problems,
             "short_cause": _rolling.short_cause,
         }

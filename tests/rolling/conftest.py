@@ -21,6 +21,13 @@ from tests.upgrade.load import Direct, Load
 GATEWAY, ENGINES = "lab-3", ("lab-1", "lab-2")
 PORT = 8080
 PLAY_SECONDS = 2400.0
+# A node has Python, and not always curl.
+_ASK = """python3 -c '
+import urllib.request
+key = open("/etc/sglang-gateway/admin.key").read().strip()
+asked = urllib.request.Request("{url}", headers=dict(Authorization="Bearer " + key))
+print(urllib.request.urlopen(asked, timeout=30).read().decode())'
+"""
 
 
 class Fleet(Node):
@@ -45,11 +52,7 @@ class Fleet(Node):
         """The nodes that the router itself lists."""
         address = self.address(GATEWAY)
         answer = json.loads(
-            self.shell(
-                GATEWAY,
-                f"curl -s http://{address}:{PORT}/workers -H "
-                '"Authorization: Bearer $(cat /etc/sglang-gateway/admin.key)"',
-            )
+            self.shell(GATEWAY, _ASK.format(url=f"http://{address}:{PORT}/workers"))
         )
         urls = {worker["url"] for worker in answer["workers"]}
         return [name for name in ENGINES if f"http://{self.address(name)}:30000" in urls]

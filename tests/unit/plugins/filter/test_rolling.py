@@ -21,6 +21,7 @@ def host(
         "switches": switches,
         "prepares": not idle,
         "proves": not idle,
+        "host": [],
         "changed": ["engine"] if switches else [],
         "release": "r-1",
         "rules": {**RULES, **rules},
@@ -141,3 +142,66 @@ def test_every_node_of_the_run_has_a_row() -> None:
         "c     -        -        failed     -       -        failed before its switch, see above",
         "e     r-1      nothing  ok         -       -        -",
     ]
+
+
+def shaken(facts: dict[str, Any]) -> dict[str, Any]:
+    """A node whose engine would go down for its host."""
+    return {**facts, "_deploy_unit": {**facts["_deploy_unit"], "host": ["driver: a -> b"]}}
+
+
+def test_hosts_are_changed_in_turn_where_something_serves() -> None:
+    found = {
+        "a": shaken(host("a", switches=False)),
+        "b": host("b"),
+        "c": shaken(host("c", serving=False)),
+        "d": shaken(host("d")),
+    }
+    engines = list(found)
+    assert rolling.host_order(found, engines) == ["a", "d"]
+    assert rolling.host_sizes(found, engines) == [1, 1]
+    assert rolling.host_turns(found, engines) == [
+        "hosts are changed in turn, those with one number at once:",
+        "1. a: driver: a -> b",
+        "2. d: driver: a -> b",
+    ]
+
+
+def test_without_such_a_host_the_play_is_for_nobody() -> None:
+    cases: list[dict[str, Any]] = [{}, {"a": {}}, {"a": host("a")}]
+    for found in [*cases, {"a": shaken(host("a", serving=False))}]:
+        assert rolling.host_order(found, ["a"]) == ["all:!all"]
+        assert rolling.host_sizes(found, ["a"]) == [1]
+        assert rolling.host_turns(found, ["a"]) == []
+
+
+def test_hosts_obey_serial_canary_and_failures() -> None:
+    found = {name: shaken(host(name, serial=2, canary=["c"])) for name in "abcd"}
+    engines = list("abcd")
+    assert rolling.host_order(found, engines) == ["c", "a", "b", "d"]
+    assert rolling.host_sizes(found, engines) == [1, 2, 1]
+    found["c"] = ended(found["c"], "failed")
+    assert rolling.host_refusal(found, engines, ["a", "b"], "a") == "the canary c failed"
+    assert rolling.host_order(found, engines) == ["a", "b", "d"]
+
+
+def test_what_is_down_takes_a_place_of_a_host_too() -> None:
+    found = {"a": shaken(host("a")), "b": host("b", serving=False)}
+    assert "1 of 2 are out of service (b)" in rolling.host_refusal(found, ["a", "b"], ["a"], "a")
+    # That its engine will be switched later is no reason: its host has no turn now.
+    assert rolling.host_refusal(found, ["a", "b"], ["b"], "b") == ""
+
+
+def test_the_nodes_of_one_engine_go_down_for_the_host_of_one_of_them() -> None:
+    pair = host("a", "b")
+    found = {"a": pair, "b": shaken(pair), "c": shaken(host("c"))}
+    assert rolling.host_order(found, ["a", "b", "c"]) == ["a", "b", "c"]
+    assert rolling.host_sizes(found, ["a", "b", "c"]) == [2, 1]
+    assert rolling.host_turns(found, ["a", "b", "c"])[1] == "1. a, b: driver: a -> b"
+    found["b"] = ended(found["b"], "failed", serving=False)
+    assert "1 of 2 failed (a)" in rolling.host_refusal(found, ["a", "b", "c"], ["c"], "c")
+
+
+def test_after_its_turn_a_node_goes_on_with_the_others() -> None:
+    """A host that was changed is read anew: nothing of it disturbs any more."""
+    found = {"a": host("a"), "b": ended(shaken(host("b")), "failed"), "c": host("c")}
+    assert rolling.deploy_order(found, ["a", "b", "c"], "prepares") == ["a", "c"]
