@@ -67,3 +67,42 @@ def test_times_are_short() -> None:
 def test_what_could_not_be_read_is_said() -> None:
     table = status_table({"a": {**READY, "problems": ["the journal cannot be read: x"]}})
     assert table[-1] == "a: the journal cannot be read: x"
+
+
+def gateway(**inside: bool) -> dict[str, Any]:
+    """A gateway's reading: node to whether the router sends to it."""
+    workers = {node: f"http://{node}:30000" for node in inside}
+    members = {
+        node: {"inside": yes, "reason": "" if yes else "its host is being changed", "since": 0.0}
+        for node, yes in inside.items()
+    }
+    listed = [{"url": url, "healthy": True} for node, url in workers.items() if inside[node]]
+    return {"gateway": {"workers": workers, "members": members, "listed": listed, "error": ""}}
+
+
+def cells(table: list[str]) -> list[str]:
+    """The cells below `gateways`, its head among them."""
+    at = table[0].index("gateways")
+    return [" ".join(line[at:].split("  ")[0].split()) for line in table[:4]]
+
+
+def test_who_gets_no_requests_is_shown_with_the_reason() -> None:
+    found = dict.fromkeys("abc", READY)
+    gateways = {"g1": gateway(a=True, b=False), "g2": gateway(a=True, b=True)}
+    table = status_table(found, gateways, ["a", "b"])
+    # c is a node of somebody's engine, and answers nobody itself.
+    assert cells(table) == ["gateways", "in", "in 1 of 2", "-"]
+    assert table[4:] == ["b: gateway g1: sends no requests here: its host is being changed"]
+    assert cells(status_table(found, {"g1": gateways["g1"]}, ["a", "b"]))[2] == "OUT"
+
+
+def test_a_gateway_that_cannot_be_asked_is_no_gateway_that_sends() -> None:
+    found = dict.fromkeys("abc", READY)
+    table = status_table(found, {"g1": {"unreachable": True, "msg": "no route"}}, list("abc"))
+    assert cells(table) == ["gateways", "?", "?", "?"]
+    assert table[4] == "a: gateway g1: cannot be asked: no route"
+
+
+def test_without_gateways_there_is_no_such_column() -> None:
+    assert status_table({"a": READY}, {}, ["a"]) == status_table({"a": READY})
+    assert "gateways" not in status_table({"a": READY})[0]
