@@ -42,6 +42,18 @@ def speculation_choice(
     return choice.choose(wanted, configured, known)
 
 
+def benchmark_serial(hostvars: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> str:
+    """How many nodes are measured at once; one where engines behind gateways restart.
+
+    Args:
+        hostvars: Ansible's `hostvars`.
+        groups: Ansible's `groups`.
+    """
+    engines = [host for host in groups.get("engines", ()) if host in hostvars]
+    restarts = any(hostvars[host].get("benchmark_allow_restart") for host in engines)
+    return "1" if groups.get("gateways") and restarts else "100%"
+
+
 def benchmark_settings(
     configured: Mapping[str, Any], drafts: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -156,6 +168,7 @@ class FilterModule:
             "benchmark_fingerprint": fingerprint.fingerprint,
             "benchmark_arguments": fingerprint.arguments_of,
             "benchmark_environment": fingerprint.environment_of,
+            "benchmark_serial": benchmark_serial,
             "benchmark_settings": benchmark_settings,
             "benchmark_points": benchmark_points,
             "benchmark_plan": benchmark_plan,

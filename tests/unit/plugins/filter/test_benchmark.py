@@ -104,3 +104,16 @@ def test_wrong_values_are_the_play_s_errors() -> None:
         FILTERS["benchmark_settings"](CONFIGURED, [{"steps": 5}])
     with pytest.raises(AnsibleFilterError, match="started: missing"):
         FILTERS["benchmark_document"]({"node": 5})
+
+
+@pytest.mark.parametrize(
+    ("allowed", "gateways", "serial"),
+    [(True, ["g"], "1"), (True, [], "100%"), (False, ["g"], "100%"), (None, ["g"], "100%")],
+)
+def test_engines_behind_gateways_are_restarted_one_after_the_other(
+    allowed: bool | None, gateways: list[str], serial: str
+) -> None:
+    one = {} if allowed is None else {"benchmark_allow_restart": allowed}
+    groups = {"engines": ["a", "b"], "gateways": gateways}
+    assert FILTERS["benchmark_serial"]({"a": {}, "b": one}, groups) == serial
+    assert FILTERS["benchmark_serial"]({}, groups) == "100%"  # a syntax check
