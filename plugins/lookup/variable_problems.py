@@ -9,6 +9,8 @@ short_description: What is wrong with the values of roles' public variables, a s
 description:
   - Judges as Ansible does when a role begins (types, choices, keys of mappings), but for all roles
     at once, before the first one acts, and without showing whole argument specs.
+  - Stricter in one thing. Ansible takes a text for a number, as C(-e port=1500) gives it, and then
+    leaves it a text wherever the variable is used. It is refused, with how to give the value.
 options:
   _terms:
     description: Role names.
@@ -34,6 +36,7 @@ _raw:
   elements: str
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +54,8 @@ _WORDS = {
     "dict": "a mapping",
 }
 _WORDS |= {"str": "a text", "list": "a list"}
+# What a text is not, although Ansible takes one for it.
+_NO_TEXT = ("int", "float", "bool", "list", "dict")
 
 
 def problems(name: str, option: Mapping[str, Any], value: Any) -> list[str]:
@@ -64,8 +69,10 @@ def problems(name: str, option: Mapping[str, Any], value: Any) -> list[str]:
     Returns:
         Sentences; none when the value fits. A secret's value is in none of them.
     """
+    if isinstance(value, str) and option.get("type") in _NO_TEXT:
+        return [_text(name, option, value)]
     if not _refused(name, option, value):
-        return []
+        return _texts(name, option, value)
     shallow = {key: option[key] for key in ("type", "elements", "choices") if key in option}
     if _refused(name, shallow, value):
         given = "a secret" if option.get("no_log") else _shown(value)
@@ -73,14 +80,51 @@ def problems(name: str, option: Mapping[str, Any], value: Any) -> list[str]:
     if isinstance(value, Mapping):
         return _inside(name, option["options"], value)
     if isinstance(value, list):
-        inner = {key: entry for key, entry in option.items() if key != "elements"}
-        inner["type"] = option.get("elements", "raw")
+        return _elements(name, option, value)
+    return _refused(name, option, value)
+
+
+def _elements(name: str, option: Mapping[str, Any], value: list[Any]) -> list[str]:
+    """What is wrong with the elements of a list."""
+    inner = {key: entry for key, entry in option.items() if key != "elements"}
+    inner["type"] = option.get("elements", "raw")
+    return [
+        sentence
+        for number, entry in enumerate(value)
+        for sentence in problems(f"{name}[{number}]", inner, entry)
+    ]
+
+
+def _texts(name: str, option: Mapping[str, Any], value: Any) -> list[str]:
+    """The texts inside a value that Ansible would accept."""
+    if isinstance(value, list):
+        return _elements(name, option, value)
+    if isinstance(value, Mapping):
         return [
             sentence
-            for number, entry in enumerate(value)
-            for sentence in problems(f"{name}[{number}]", inner, entry)
+            for key, inner in option.get("options", {}).items()
+            if key in value
+            for sentence in problems(f"{name}.{key}", inner, value[key])
         ]
-    return _refused(name, option, value)
+    return []
+
+
+def _text(name: str, option: Mapping[str, Any], value: str) -> str:
+    """That a text was given where none is wanted, and how to give what it means."""
+    given = "a secret" if option.get("no_log") else _shown(value)
+    plain = {key: option[key] for key in ("type", "elements") if key in option}
+    read = ArgumentSpecValidator({name: plain}).validate({name: value})
+    sentence = f"{name}: {given} was given, {_wanted(option)} is wanted"
+    if read.error_messages:
+        return sentence
+    meant = "..." if option.get("no_log") else json.dumps(read.validated_parameters[name])
+    top = name.partition(".")[0].partition("[")[0]
+    if top != name:
+        return f"{sentence}: write {meant}, without quotes"
+    return (
+        f"{sentence}. On the command line only JSON has such values: -e '{{\"{name}\": {meant}}}'; "
+        "in the inventory write it without quotes"
+    )
 
 
 def _refused(name: str, option: Mapping[str, Any], value: Any) -> list[str]:

@@ -22,7 +22,6 @@ SPEECH = {
     ("option", "value", "said"),
     [
         ({"type": "int"}, "many", ["x: 'many' was given, a whole number is wanted"]),
-        ({"type": "int"}, "30000", []),
         ({"type": "bool"}, "perhaps", ["x: 'perhaps' was given, true or false is wanted"]),
         ({"type": "float"}, [], ["x: [] was given, a number is wanted"]),
         (
@@ -69,6 +68,60 @@ def test_a_key_inside_a_variable_is_named(value: Any, said: list[str]) -> None:
     fine = {"algorithm": "EAGLE"}
     assert problems("x", several, [fine]) == []
     assert problems("x", several, [fine, value]) == [text.replace("x.", "x[1].") for text in said]
+
+
+HOW = "On the command line only JSON has such values: -e "
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        (
+            {"type": "int"},
+            "30000",
+            "x: '30000' was given, a whole number is wanted. {}'{\"x\": 30000}'",
+        ),
+        ({"type": "float"}, "0.5", "x: '0.5' was given, a number is wanted. {}'{\"x\": 0.5}'"),
+        (
+            {"type": "bool"},
+            "false",
+            "x: 'false' was given, true or false is wanted. {}'{\"x\": false}'",
+        ),
+        (
+            {"type": "list", "elements": "int"},
+            "1,4",
+            "x: '1,4' was given, a list of int is wanted. {}'{\"x\": [1, 4]}'",
+        ),
+        (
+            {"type": "dict"},
+            "a=b",
+            'x: \'a=b\' was given, a mapping is wanted. {}\'{"x": {"a": "b"}}\'',
+        ),
+        (
+            {"type": "int", "no_log": True},
+            "12",
+            "x: a secret was given, a whole number is wanted. {}'{\"x\": ...}'",
+        ),
+    ],
+)
+def test_a_text_is_not_taken_for_what_it_would_have_to_become(
+    option: dict[str, Any], value: str, said: str
+) -> None:
+    """Ansible would accept it here, and compare a text with a number where it is used."""
+    assert problems("x", option, value) == [
+        said.replace("{}", HOW) + "; in the inventory write it without quotes"
+    ]
+
+
+def test_a_text_inside_a_value_is_named_by_its_place() -> None:
+    option = {"type": "list", "elements": "dict", "options": {"input": {"type": "int"}}}
+    assert problems("x", option, [{"input": 1}, {"input": "16"}]) == [
+        "x[1].input: '16' was given, a whole number is wanted: write 16, without quotes"
+    ]
+    numbers = {"type": "list", "elements": "int"}
+    assert problems("x", numbers, [1, "4"]) == [
+        "x[1]: '4' was given, a whole number is wanted: write 4, without quotes"
+    ]
 
 
 def test_a_long_value_is_shortened() -> None:
