@@ -12,7 +12,7 @@ description:
   - A task that changed nothing and says nothing is not shown, nor is a play that shows nothing.
   - A failure is shown as its message, once. The default output shows the same message as an error
     with the place in the roles, and again with the whole result. What only ends a node as failed,
-    after it was told, is counted and not shown.
+    after it was told (M(sm120.sglang.end_failed)), is counted and not shown.
   - A node that cannot be reached any more is named with what to do about it.
   - A message is shown as text, not as a quoted YAML string.
   - The playbooks run under any other callback too; it only says more.
@@ -51,8 +51,8 @@ _CHECKS = "ansible.builtin.validate_argument_spec"
 # Beside the message: what is shown apart from it, and what names a loop's item or another host.
 _KEPT = {"msg", "warnings", "deprecations", "item", "ansible_loop_var", "_ansible_item_label"}
 _KEPT |= {"_ansible_delegated_vars"}
-# How a message ends that only repeats that something failed.
-_TOLD = ", as told above"
+# The mark of a result that only repeats that something failed: `end_failed`.
+_TOLD = "told"
 _LOST = (
     "This run got no further on that node; what it had begun there goes on, or is left half done "
     "and never used.\n"
@@ -150,7 +150,7 @@ class CallbackModule(Default):  # type: ignore[misc]
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Show a failure as its message."""
         if not self._display.verbosity:
-            if str(result.result.get("msg", "")).endswith(_TOLD):
+            if result.result.get(_TOLD) is True:
                 return
             _reduce(result)
         super().v2_runner_on_failed(result, ignore_errors)
