@@ -154,6 +154,32 @@ def test_drift_on_the_gateway_is_mended(fleet: Fleet) -> None:
     assert fleet.workers() == list(ENGINES)
 
 
+def test_an_engine_that_a_benchmark_restarts_leaves_first(
+    fleet: Fleet, journal: Path, tmp_path: Path
+) -> None:
+    """It is restarted twice, to another setting and back, and nobody's request meets it."""
+    before = fleet.launched("lab-1")
+    tiny = {
+        "benchmark_allow_restart": True,
+        "benchmark_concurrency": [1],
+        "benchmark_repeats": 1,
+        "benchmark_results": str(tmp_path),
+    }
+    with fleet.clients(journal) as load:
+        began = time.time()
+        wait_until(lambda: load.answers(began) >= 4, 2 * REQUEST_SECONDS, "answers before it")
+        outcome = fleet.deploy(
+            "--limit", "lab-1", extra=CHANGE | tiny, playbook="playbooks/benchmark.yml",
+            seconds=PLAY_SECONDS,
+        )  # fmt: skip
+        assert outcome.code == 0, outcome.output
+        ended = time.time()
+        wait_until(lambda: load.answers(ended) >= 4, 2 * REQUEST_SECONDS, "answers after it")
+    assert [r.line() for r in load.records() if r.outcome is not Outcome.ANSWERED] == []
+    assert fleet.launched("lab-1") != before
+    assert fleet.workers() == list(ENGINES)
+
+
 def test_a_node_that_is_stopped_leaves_first(fleet: Fleet, journal: Path) -> None:
     with fleet.clients(journal) as load:
         began = time.time()

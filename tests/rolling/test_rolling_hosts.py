@@ -41,8 +41,10 @@ WISH: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def fingerprint(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of the key of a repository that each engine's node serves to itself."""
+    """Of the key of a repository that each engine's node serves to itself; both engines serve."""
     assert SYSTEM is not None
+    outcome = fleet.deploy(seconds=PLAY_SECONDS)
+    assert outcome.code == 0, outcome.output
     folder = tmp_path_factory.mktemp("drivers") / "apt"
     command = [sys.executable, "-m", "tests.apt_repository", str(folder), "--system", SYSTEM[1]]
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
@@ -132,3 +134,47 @@ def test_hosts_reboot_one_after_the_other_and_not_one_request_fails(
     assert re.findall(r"changed=(\d+)", again.output) == ["0"] * 4, again.output
     assert {node: fleet.launched(node) for node in ENGINES} == after
     print(json.dumps({"requests": len(load.records()), "seconds": round(outcome.seconds)}))
+
+
+# What takes the engine's port when the machine boots; it is nobody's yet while the engine runs.
+SQUATTER = """cat >/etc/systemd/system/local-squatter.service <<'END'
+[Service]
+ExecStart=python3 -m http.server 30000 --bind {address}
+[Install]
+WantedBy=sysinit.target
+END
+systemctl enable --quiet local-squatter"""
+
+
+def test_an_engine_that_does_not_come_back_stays_out_and_the_next_host_is_not_begun(
+    fleet: Fleet, fingerprint: str
+) -> None:
+    """Kernel options need a reboot too; the next run does what was not begun."""
+    before = fleet.launched("lab-2")
+    fleet.shell("lab-1", SQUATTER.format(address=fleet.address("lab-1")))
+    wish = {
+        **WISH,
+        "cuda_stack_repository_fingerprints": [fingerprint],
+        "cuda_stack_module_options": {"nvidia_uvm": "uvm_disable_hmm=1"},
+    }
+    with power():
+        outcome = fleet.deploy(extra=wish, seconds=PLAY_SECONDS)
+        assert outcome.code == 2, outcome.output
+        assert outcome.says("did not prove itself"), outcome.output
+        assert outcome.says("Serving now: NOTHING. The engine is stopped"), outcome.output
+        assert outcome.says("lab-2 is not switched: 1 of 2 failed (lab-1)"), outcome.output
+        assert fleet.workers() == ["lab-2"]
+        assert fleet.members()["lab-1"]["reason"].startswith("its engine failed: ")
+        assert fleet.launched("lab-2") == before
+        assert fleet.shell("lab-1", "systemctl is-active sglang || true") == "inactive"
+        fleet.shell("lab-1", "systemctl disable --quiet --now local-squatter")
+        # It is brought up, and the other one waits for that: two would be out of service.
+        outcome = fleet.deploy(extra=wish, seconds=PLAY_SECONDS)
+        assert outcome.code == 2, outcome.output
+        assert outcome.says("lab-2 is not switched: 1 of 2 are out of service (lab-1)")
+        assert fleet.workers() == list(ENGINES)
+        assert fleet.launched("lab-2") == before
+        outcome = fleet.deploy(extra=wish, seconds=PLAY_SECONDS)
+    assert outcome.code == 0, outcome.output
+    assert fleet.launched("lab-2") != before
+    assert fleet.workers() == list(ENGINES)
