@@ -25,7 +25,6 @@ author:
   - The sm120.sglang maintainers
 """
 
-import importlib
 import pkgutil
 import re
 import sys
@@ -34,7 +33,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.callback.default import CallbackModule as Default
-from ansible_collections.sm120.sglang.plugins import filter as filters
+from ansible.plugins.loader import filter_loader, lookup_loader, test_loader
+from ansible_collections.sm120.sglang.plugins import lookup as lookups
 
 if TYPE_CHECKING:
     from ansible.executor.task_result import CallbackTaskResult
@@ -123,8 +123,12 @@ class CallbackModule(Default):  # type: ignore[misc]
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         """Import once what every worker, one for each task and node, would import for itself."""
-        for module in pkgutil.iter_modules(filters.__path__, f"{filters.__name__}."):
-            importlib.import_module(module.name)
+        filter_loader.get("sm120.sglang.short_cause")
+        test_loader.get("ansible.builtin.defined")
+        own = [f"sm120.sglang.{module.name}" for module in pkgutil.iter_modules(lookups.__path__)]
+        core = [f"ansible.builtin.{name}" for name in ("env", "file", "password", "varnames")]
+        for name in own + core:
+            lookup_loader.get(name, class_only=True)
         super().v2_playbook_on_start(playbook)
 
     def v2_playbook_on_play_start(self, play: Any) -> None:

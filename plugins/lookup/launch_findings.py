@@ -15,6 +15,8 @@ description:
   - An argument that a variable of the role P(sm120.sglang.engine#role) sets is refused in every
     spelling but the role's.
   - What the source does not tell is never an error.
+  - To read the source takes longer than all else that a launch is judged by. What it said is kept
+    in the wheelhouse, by the wheel, the launch and this collection's own files.
 options:
   _terms:
     description: One stack, as the lookup P(sm120.sglang.stack#lookup) gives it.
@@ -63,13 +65,20 @@ _raw:
   elements: dict
 """
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.sm120.sglang.plugins.module_utils import _stack, _verified
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _arguments,
+    _patch,
+    _stack,
+    _tree,
+    _verified,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.check import (
     check_words,
     parse_history,
@@ -85,6 +94,26 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules impo
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
 from ansible_collections.sm120.sglang.plugins.module_utils._tree import open_tree
+from ansible_collections.sm120.sglang.plugins.plugin_utils._remembered import (
+    fingerprint,
+    remembered,
+)
+
+
+def wheels(stack: Mapping[str, Any], wheelhouse: Path) -> list[Path]:
+    """The wheels of a stack's SGLang version in a wheelhouse, by name."""
+    return sorted(wheelhouse.glob(f"*/sglang-{stack['sglang']}-*.whl"))
+
+
+@functools.cache
+def own_files() -> list[list[Any]]:
+    """Fingerprints of the code that a judgement is made by."""
+    parts = [_stack, _verified, _arguments, _patch, _tree]
+    files = [Path(__file__)]
+    for part in parts:
+        place = Path(str(part.__file__))
+        files += sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
+    return [fingerprint(path) for path in files]
 
 
 def find_wheel(stack: Mapping[str, Any], wheelhouse: Path) -> Path | None:
@@ -110,7 +139,7 @@ def find_wheel(stack: Mapping[str, Any], wheelhouse: Path) -> Path | None:
             if pin.name == "sglang":
                 hashes |= set(pin.hashes)
                 unhashed |= not pin.hashes
-    for wheel in sorted(wheelhouse.glob(f"*/sglang-{stack['sglang']}-*.whl")):
+    for wheel in wheels(stack, wheelhouse):
         if unhashed or _verified.sha256_file(wheel) in hashes:
             return wheel
     return None
@@ -141,24 +170,38 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         stack = terms[0]
         release = str(stack["sglang"])
-        history = self.get_option("history")
+        wheelhouse = Path(self.get_option("wheelhouse")).expanduser()
+        options = [self.get_option(name) for name in ("words", "environment", "history", "rules")]
         try:
-            wheel = find_wheel(stack, Path(self.get_option("wheelhouse")).expanduser())
-            if wheel is None:
+            there = wheels(stack, wheelhouse)
+            if not there:
                 return [{"wheel": "", "findings": []}]
-            tree = open_tree(str(wheel))
-            found, options = check_words(
-                read_parser(tree),
-                [str(word) for word in self.get_option("words")],
-                release,
-                parse_history(history) if history else None,
-                owned=OWN_VARIABLES,
-            )
-            ruled = judge(parse_rules(self.get_option("rules")), Launch(release, options))
-            found = without_misleading_remedies(found, ruled)
-            found += unread_variables(tree, self.get_option("environment"))
+            locks = [Path(lock["path"]) for lock in stack["locks"].values()]
+            files = [fingerprint(path) for path in [*locks, *there]]
+            parts = [own_files(), release, files, options]
+            made = remembered(wheelhouse, parts, lambda: self._judge(stack, wheelhouse))
         except (PatchError, _stack.StackError, OSError) as error:
             raise AnsibleLookupError(
                 f"SGLang {release}: {error}"
             ) from None  # its own message is whole
-        return [{"wheel": str(wheel), "findings": [finding.as_dict() for finding in found]}]
+        found: dict[str, Any] = made
+        return [found]
+
+    def _judge(self, stack: Mapping[str, Any], wheelhouse: Path) -> dict[str, Any]:
+        release = str(stack["sglang"])
+        history = self.get_option("history")
+        wheel = find_wheel(stack, wheelhouse)
+        if wheel is None:
+            return {"wheel": "", "findings": []}
+        tree = open_tree(str(wheel))
+        found, options = check_words(
+            read_parser(tree),
+            [str(word) for word in self.get_option("words")],
+            release,
+            parse_history(history) if history else None,
+            owned=OWN_VARIABLES,
+        )
+        ruled = judge(parse_rules(self.get_option("rules")), Launch(release, options))
+        found = without_misleading_remedies(found, ruled)
+        found += unread_variables(tree, self.get_option("environment"))
+        return {"wheel": str(wheel), "findings": [finding.as_dict() for finding in found]}

@@ -83,7 +83,8 @@ class LookupModule(LookupBase):
         sources: dict[str, Any] = {}
         for role in self.get_option("roles"):
             path = str(folder / role / "vars" / "main.yml")
-            sources |= self._loader.load_from_file(path, trusted_as_template=True)
+            # Read when the role was loaded, and nothing here changes it.
+            sources |= self._loader.load_from_file(path, unsafe=True, trusted_as_template=True)
         unknown = sorted(set(terms) - set(sources))
         if unknown:
             raise AnsibleLookupError(f"{', '.join(unknown)}: no such derived variable")

@@ -95,6 +95,30 @@ def test_no_remedy_leads_into_what_a_rule_speaks_against(tmp_path: Path) -> None
         assert [row["remedy"] for row in found["findings"]] == [remedy]
 
 
+def test_what_was_judged_is_kept_until_wheel_launch_or_code_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = tmp_path / "house"
+    digest = wheel(house / "a")
+    options: dict[str, Any] = {"words": ["--old"], "wheelhouse": str(house)}
+    wanted = stack(tmp_path, digest)
+    first = look_up([wanted], **options)
+    with monkeypatch.context() as patched:
+        # Read only where it has to be judged anew.
+        patched.delattr(launch_findings, "read_parser")
+        assert look_up([wanted], **options) == first
+        with pytest.raises(NameError):
+            look_up([wanted], **{**options, "words": ["--config", "c"]})
+        with pytest.raises(NameError):
+            look_up([wanted], **options, environment={"SGLANG_X": "1"})
+        patched.setattr(launch_findings, "own_files", lambda: [["changed"]])
+        with pytest.raises(NameError):
+            look_up([wanted], **options)
+    again = wheel(house / "a", SERVER_ARGS + '        parser.add_argument("--old")\n')
+    assert look_up([wanted], **options)["wheel"] == ""  # not the lock's any more
+    assert look_up([stack(tmp_path, again)], **options)["findings"] != first["findings"]
+
+
 def test_another_wheel_of_the_same_name_is_not_taken(tmp_path: Path) -> None:
     house = tmp_path / "house"
     wheel(house / "other", SERVER_ARGS + "# changed\n")

@@ -40,13 +40,10 @@ def cuda_home(stack: Mapping[str, Any], python: str, release: str) -> str:
     return f"{release}/venv/lib/python{python}/site-packages/nvidia/cu{major}"
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        return {
-            "proof_modules": proof_modules,
-            "proof_differences": proof_differences,
-            "cuda_home": cuda_home,
-        }
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    return {
+        "proof_modules": proof_modules,
+        "proof_differences": proof_differences,
+        "cuda_home": cuda_home,
+    }

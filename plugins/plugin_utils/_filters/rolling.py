@@ -210,20 +210,17 @@ def rolling_problems(rules: Mapping[str, Any], engines: Sequence[str]) -> list[s
     return _rolling.problems(Rules(**rules), engines)
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        return {
-            "deploy_order": deploy_order,
-            "deploy_refusal": deploy_refusal,
-            "deploy_sizes": deploy_sizes,
-            "deploy_table": deploy_table,
-            "host_order": host_order,
-            "host_refusal": host_refusal,
-            "host_sizes": host_sizes,
-            "host_turns": host_turns,
-            "rolling_problems": rolling_problems,
-            "short_cause": _rolling.short_cause,
-        }
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    return {
+        "deploy_order": deploy_order,
+        "deploy_refusal": deploy_refusal,
+        "deploy_sizes": deploy_sizes,
+        "deploy_table": deploy_table,
+        "host_order": host_order,
+        "host_refusal": host_refusal,
+        "host_sizes": host_sizes,
+        "host_turns": host_turns,
+        "rolling_problems": rolling_problems,
+        "short_cause": _rolling.short_cause,
+    }

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter.deploy import patch_line
 from ansible_collections.sm120.sglang.plugins.module_utils import _allreduce, _launch
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments import lines
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules import (
@@ -18,6 +17,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules impo
     parse_rules,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters.deploy import patch_line
 
 NOTHING_PATCHED = (
     "source_patches_ids is empty: nothing is patched; once it is built, a release that lacks a "
@@ -157,17 +157,14 @@ def left_out_patches(
     ]
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        return {
-            "allreduce_decision": allreduce_decision,
-            "rule_findings": rule_findings,
-            "launch_lines": launch_lines,
-            "launch_overrides": lines.overrides,
-            "secret_arguments": _launch.secret_arguments,
-            "patch_plan": patch_plan,
-            "left_out_patches": left_out_patches,
-        }
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    return {
+        "allreduce_decision": allreduce_decision,
+        "rule_findings": rule_findings,
+        "launch_lines": launch_lines,
+        "launch_overrides": lines.overrides,
+        "secret_arguments": _launch.secret_arguments,
+        "patch_plan": patch_plan,
+        "left_out_patches": left_out_patches,
+    }

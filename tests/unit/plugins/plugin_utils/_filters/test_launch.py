@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter import launch
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters import launch
 
-REPOSITORY = Path(__file__).parents[4]
-FILTERS = launch.FilterModule().filters()
+REPOSITORY = Path(__file__).parents[5]
+FILTERS = launch.filters()
 RULES = yaml.safe_load((REPOSITORY / "roles/engine/files/launch_rules.yml").read_text("utf-8"))
 STACK = {"sglang": "0.5.23", "cuda": 13}
 WANTED: dict[str, Any] = {

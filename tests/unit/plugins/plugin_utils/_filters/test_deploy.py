@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import re
 import shlex
 from collections.abc import Callable
@@ -12,16 +11,23 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter import deploy, host, launch, pairing, status
+from ansible_collections.sm120.sglang.plugins.filter import every
 from ansible_collections.sm120.sglang.plugins.module_utils import _changes, _launch, _stack
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters import (
+    deploy,
+    host,
+    launch,
+    pairing,
+    status,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[5]
 FILTERS = {
     name: function
     for module in (deploy, host, launch, pairing, status)
-    for name, function in module.FilterModule().filters().items()
+    for name, function in module.filters().items()
 }
 STACK: dict[str, Any] = {
     "name": "site",
@@ -41,20 +47,12 @@ STACK: dict[str, Any] = {
 }
 
 
-def every_filter() -> set[str]:
-    names: set[str] = set()
-    for path in (REPOSITORY / "plugins/filter").glob("[a-z]*.py"):
-        name = f"ansible_collections.sm120.sglang.plugins.filter.{path.stem}"
-        names |= set(importlib.import_module(name).FilterModule().filters())
-    return names
-
-
 def test_every_filter_that_a_role_uses_exists() -> None:
     used: set[str] = set()
     for path in [*REPOSITORY.glob("roles/**/*.yml"), *REPOSITORY.glob("roles/**/*.j2")]:
         used |= set(re.findall(r"(?:\||map\(')\s*sm120\.sglang\.(\w+)", path.read_text()))
     assert used
-    assert used <= every_filter()
+    assert used <= set(every.every())
 
 
 def test_every_filter_is_used() -> None:
@@ -67,7 +65,7 @@ def test_every_filter_is_used() -> None:
     ]
     unused = [
         name
-        for name in sorted(every_filter())
+        for name in sorted(set(every.every()))
         if not any(f"sm120.sglang.{name}" in text for text in texts)
     ]
     assert unused == []

@@ -4,9 +4,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.sm120.sglang.plugins.filter import proof
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters import proof
 
-FILTERS = proof.FilterModule().filters()
+FILTERS = proof.filters()
 BOTH = {"imports": "auto", "collective": "auto"}
 
 

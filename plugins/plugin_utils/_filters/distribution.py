@@ -112,13 +112,10 @@ def nodes(
     ]
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        return {
-            "model_folders": model_folders,
-            "wheel_folders": wheel_folders,
-            "distribution_nodes": nodes,
-        }
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    return {
+        "model_folders": model_folders,
+        "wheel_folders": wheel_folders,
+        "distribution_nodes": nodes,
+    }

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter.benchmark import FilterModule
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import schema
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters.benchmark import filters
 
 from tests.synthetic_benchmark import EAGLE, OFF, STACK, document
 
-FILTERS = FilterModule().filters()
+FILTERS = filters()
 CONFIGURED = {"algorithm": "EAGLE3", "num_steps": 3, "eagle_topk": 1, "num_draft_tokens": 4}
 
 

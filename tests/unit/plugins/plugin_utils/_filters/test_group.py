@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter.group import FilterModule
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters.group import filters
 
-FILTERS = FilterModule().filters()
+FILTERS = filters()
 GROUPS = {"engines": ["g1", "g2", "g3"], "pair": ["g1", "g2"]}
 PLAN = {"engine": [{"item": "engine", "reason": "is dead", "restart": True}], "health_gate": []}
 QUIET: dict[str, Any] = {"engine": [], "health_gate": []}

@@ -9,9 +9,6 @@ from typing import Any
 from ansible_collections.sm120.sglang.plugins.module_utils._contract import words
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        return {"contract_refusals": words.refusals, "contract_remarks": words.remarks}
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    return {"contract_refusals": words.refusals, "contract_remarks": words.remarks}

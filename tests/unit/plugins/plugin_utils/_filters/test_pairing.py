@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter.pairing import FilterModule
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters.pairing import filters
 
-FILTERS = FilterModule().filters()
+FILTERS = filters()
 CONFIG = {"num_hidden_layers": 2, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "vocab_size": 8}
 DRAFT = {
     "architectures": ["LlamaForCausalLMEagle3"],

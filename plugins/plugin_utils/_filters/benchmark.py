@@ -158,27 +158,24 @@ def benchmark_regression(
     return {"verdict": found.verdict, "reason": found.reason}
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        plain: dict[str, Callable[..., Any]] = {
-            "speculation_choice": speculation_choice,
-            "benchmark_fingerprint": fingerprint.fingerprint,
-            "benchmark_arguments": fingerprint.arguments_of,
-            "benchmark_environment": fingerprint.environment_of,
-            "benchmark_serial": benchmark_serial,
-            "benchmark_settings": benchmark_settings,
-            "benchmark_points": benchmark_points,
-            "benchmark_plan": benchmark_plan,
-            "benchmark_skipped": benchmark_skipped,
-            "benchmark_failed": benchmark_failed,
-            "benchmark_document": benchmark_document,
-            "benchmark_before": benchmark_before,
-            "benchmark_regression": benchmark_regression,
-            "benchmark_announcement": announce.before,
-            "benchmark_outcome": announce.after,
-            "benchmark_checks": announce.checks,
-        }
-        return {name: _errors(function) for name, function in plain.items()}
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    plain: dict[str, Callable[..., Any]] = {
+        "speculation_choice": speculation_choice,
+        "benchmark_fingerprint": fingerprint.fingerprint,
+        "benchmark_arguments": fingerprint.arguments_of,
+        "benchmark_environment": fingerprint.environment_of,
+        "benchmark_serial": benchmark_serial,
+        "benchmark_settings": benchmark_settings,
+        "benchmark_points": benchmark_points,
+        "benchmark_plan": benchmark_plan,
+        "benchmark_skipped": benchmark_skipped,
+        "benchmark_failed": benchmark_failed,
+        "benchmark_document": benchmark_document,
+        "benchmark_before": benchmark_before,
+        "benchmark_regression": benchmark_regression,
+        "benchmark_announcement": announce.before,
+        "benchmark_outcome": announce.after,
+        "benchmark_checks": announce.checks,
+    }
+    return {name: _errors(function) for name, function in plain.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.filter.status import status_table
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters.status import status_table
 
 READY: dict[str, Any] = {
     "state": "ready",

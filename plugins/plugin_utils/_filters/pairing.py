@@ -121,15 +121,12 @@ def pairing_problems(verdicts: Iterable[Mapping[str, str]], verdict: str = "fail
     ]
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        plain: dict[str, Callable[..., Any]] = {
-            "pairing_verdicts": pairing_verdicts,
-            "memory_plan": memory_plan,
-            "pairing_problems": pairing_problems,
-            "fraction_problem": memory.fraction_problem,
-        }
-        return {name: _errors(function) for name, function in plain.items()}
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    plain: dict[str, Callable[..., Any]] = {
+        "pairing_verdicts": pairing_verdicts,
+        "memory_plan": memory_plan,
+        "pairing_problems": pairing_problems,
+        "fraction_problem": memory.fraction_problem,
+    }
+    return {name: _errors(function) for name, function in plain.items()}

@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.sm120.sglang.plugins.filter import cuda
 from ansible_collections.sm120.sglang.plugins.module_utils._cuda import files
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters import cuda
 
 
 def node(module: str, library: str, boot: str = "a") -> dict[str, Any]:

@@ -279,30 +279,27 @@ def others_unproved(found: Mapping[str, Any], host: str, hostvars: Mapping[str, 
     return any(plan.get("health_gate") for plan in plans)
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        return {
-            "engine_group": engine_group,
-            "engine_units": engine_units,
-            "engine_group_problems": engine_group_problems,
-            "group_size_problems": group_size_problems,
-            "group_arguments": group_arguments,
-            "group_environment": launch.environment,
-            "group_peers": group_peers,
-            "group_common_words": launch.common_words,
-            "group_differences": group_differences,
-            "group_launch": group_launch,
-            "group_plan": group_plan,
-            "group_serves": group_serves,
-            "others_restart": others_restart,
-            "others_unproved": others_unproved,
-            "group_absent": group_absent,
-            "group_unstopped": group_unstopped,
-            "group_unswitched": group_unswitched,
-            "group_refusal": group_refusal,
-            "group_back": group_back,
-            "group_choice_problems": group_choice_problems,
-        }
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    return {
+        "engine_group": engine_group,
+        "engine_units": engine_units,
+        "engine_group_problems": engine_group_problems,
+        "group_size_problems": group_size_problems,
+        "group_arguments": group_arguments,
+        "group_environment": launch.environment,
+        "group_peers": group_peers,
+        "group_common_words": launch.common_words,
+        "group_differences": group_differences,
+        "group_launch": group_launch,
+        "group_plan": group_plan,
+        "group_serves": group_serves,
+        "others_restart": others_restart,
+        "others_unproved": others_unproved,
+        "group_absent": group_absent,
+        "group_unstopped": group_unstopped,
+        "group_unswitched": group_unswitched,
+        "group_refusal": group_refusal,
+        "group_back": group_back,
+        "group_choice_problems": group_choice_problems,
+    }

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.filter import distribution
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters import distribution
 
 DEFAULTS = {
     "distribution_address": "",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.sm120.sglang.plugins.filter import host
 from ansible_collections.sm120.sglang.plugins.module_utils._host.read import read_host
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters import host
 
 from tests.host.cases import CASES
 from tests.unit.plugins.module_utils._host.wanted import FAIL_ON, WANTED
@@ -15,7 +15,7 @@ from tests.unit.plugins.module_utils.test_decide_preflight import SYSTEM
 from tests.unit.plugins.module_utils.test_decide_preflight import WANTED as DEPLOYMENT
 
 INCLUDED = ("gateway", "distribution")
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[5]
 
 
 @pytest.fixture

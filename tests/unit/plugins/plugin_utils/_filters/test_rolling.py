@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.sm120.sglang.plugins.filter import rolling
+from ansible_collections.sm120.sglang.plugins.plugin_utils._filters import rolling
 
 RULES = {"serial": 1, "canary": 0, "max_fail_percentage": 0.0}
 

@@ -131,9 +131,6 @@ def _gpus(gpus: Sequence[Mapping[str, Any]]) -> str:
     return " ".join(parts)
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        return {"status_table": status_table}
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    return {"status_table": status_table}

@@ -63,20 +63,17 @@ def cuda_card_verdicts(
     return [entry for entry in found if entry["verdict"] == "fail"]
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        return {
-            "cuda_plan": decide.plan,
-            "cuda_file_paths": cuda_file_paths,
-            "cuda_running": cuda_running,
-            "cuda_still_wrong": cuda_still_wrong,
-            "cuda_reboot_reasons": cuda_reboot_reasons,
-            "cuda_card_verdicts": cuda_card_verdicts,
-            "cuda_disturbing": disturbance.disturbing,
-            "cuda_turn_line": disturbance.turn_line,
-            "cuda_obstacles": disturbance.obstacles,
-            "cuda_runs_on": disturbance.runs_on,
-        }
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    return {
+        "cuda_plan": decide.plan,
+        "cuda_file_paths": cuda_file_paths,
+        "cuda_running": cuda_running,
+        "cuda_still_wrong": cuda_still_wrong,
+        "cuda_reboot_reasons": cuda_reboot_reasons,
+        "cuda_card_verdicts": cuda_card_verdicts,
+        "cuda_disturbing": disturbance.disturbing,
+        "cuda_turn_line": disturbance.turn_line,
+        "cuda_obstacles": disturbance.obstacles,
+        "cuda_runs_on": disturbance.runs_on,
+    }

@@ -84,16 +84,13 @@ def verdict_lines(verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-class FilterModule:
-    """The filters, by name."""
-
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
-        return {
-            "preflight_verdicts": preflight_verdicts,
-            "mistyped_checks": judge.mistyped,
-            "unreadable_verdicts": unreadable_verdicts,
-            "preflight_report": preflight_report,
-            "preflight_table": preflight_table,
-            "verdict_lines": verdict_lines,
-        }
+def filters() -> dict[str, Callable[..., Any]]:
+    """Name to function."""
+    return {
+        "preflight_verdicts": preflight_verdicts,
+        "mistyped_checks": judge.mistyped,
+        "unreadable_verdicts": unreadable_verdicts,
+        "preflight_report": preflight_report,
+        "preflight_table": preflight_table,
+        "verdict_lines": verdict_lines,
+    }
