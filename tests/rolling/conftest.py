@@ -76,16 +76,21 @@ class Fleet(Node):
 
 @pytest.fixture(scope="session")
 def fleet(request: pytest.FixtureRequest) -> Iterator[Fleet]:
-    """The fleet, deployed; thrown away where every test passed."""
+    """The fleet, deployed; thrown away where every test passed.
+
+    ROLLING_KEEP=1 takes the nodes that are there, and keeps them.
+    """
     os.environ["LAB_NODES"] = str(len(ENGINES) + 1)
     os.environ[GATEWAYS] = "1"
-    lab("down")
+    keep = bool(os.environ.get("ROLLING_KEEP"))
+    if not keep:
+        lab("down")
     lab("up")
     fleet = Fleet()
     outcome = fleet.deploy(seconds=PLAY_SECONDS)
     assert outcome.code == 0, outcome.output
     yield fleet
-    if not request.session.testsfailed:
+    if not keep and not request.session.testsfailed:
         lab("down")
 
 

@@ -1,26 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A driver for hosts whose engines serve: one after the other, with clients that ask all the time.
 
-Packages, locks and reboots are real; the driver in the packages is not (tests/apt_repository.py).
+The tests stand on one another, from top to bottom.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import re
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.lab_node import REPOSITORY, lab
+from tests.host_drivers import DRIVER, power, serve, wish
 from tests.rolling.conftest import ENGINES, GATEWAY, PLAY_SECONDS, Fleet
 from tests.upgrade.conftest import wait_until
 from tests.upgrade.load import REQUEST_SECONDS
@@ -28,54 +20,16 @@ from tests.upgrade.records import Outcome
 
 pytestmark = pytest.mark.rolling
 
-PORT = 8099
-SYSTEM = re.search(r"^ID=\"?(\w+)", Path("/etc/os-release").read_text(), re.MULTILINE)
 TURNS = "Say whose hosts are changed in turn"
-WISH: dict[str, Any] = {
-    "cuda_stack_driver": "manage",
-    "cuda_stack_repository_url": f"http://{{{{ ansible_host }}}}:{PORT}/first",
-    "cuda_stack_repository_key": f"http://{{{{ ansible_host }}}}:{PORT}/first/key.asc",
-    "cuda_stack_allow_reboot": True,
-}
 
 
 @pytest.fixture(scope="module")
 def fingerprint(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of the key of a repository that each engine's node serves to itself; both engines serve."""
-    assert SYSTEM is not None
+    """Of the driver's repository; both engines serve."""
     outcome = fleet.deploy(seconds=PLAY_SECONDS)
     assert outcome.code == 0, outcome.output
-    folder = tmp_path_factory.mktemp("drivers") / "apt"
-    command = [sys.executable, "-m", "tests.apt_repository", str(folder), "--system", SYSTEM[1]]
-    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
-    packed = base64.b64encode(folder.with_suffix(".tar").read_bytes()).decode()
-    for node in ENGINES:
-        fleet.shell(
-            node,
-            f"base64 -d <<'END' | tar -x -C /srv --no-same-owner\n{packed}\nEND\n"
-            f"systemd-run --quiet --unit=local-apt python3 -m http.server {PORT} "
-            f"--bind {fleet.address(node)} --directory /srv/apt",
-        )
-    return (folder / "fingerprints").read_text().split()[0]
-
-
-@contextmanager
-def power() -> Iterator[None]:
-    """Boot what has shut itself down to reboot, as a machine's firmware does."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.5):
-            if "not running" in lab("status"):
-                lab("up")
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    nodes = {node: fleet.address(node) for node in ENGINES}
+    return serve(nodes, tmp_path_factory.mktemp("drivers") / "apt")
 
 
 def drivers(fleet: Fleet) -> list[str]:
@@ -89,9 +43,7 @@ def test_a_change_that_is_refused_leaves_both_engines_as_they_are(
     """The first node is out of the gateways for a moment, and the second one is not begun."""
     before = {node: fleet.launched(node) for node in ENGINES}
     other = fingerprint.translate(str.maketrans("0123456789", "1234567890"))
-    outcome = fleet.deploy(
-        extra={**WISH, "cuda_stack_repository_fingerprints": [other]}, seconds=PLAY_SECONDS
-    )
+    outcome = fleet.deploy(extra=wish(other), seconds=PLAY_SECONDS)
     assert outcome.code == 2, outcome.output
     assert outcome.says(f"{fingerprint}, which is not pinned"), outcome.output
     assert outcome.says("Serving now on lab-1: release "), outcome.output
@@ -105,35 +57,34 @@ def test_hosts_reboot_one_after_the_other_and_not_one_request_fails(
     fleet: Fleet, fingerprint: str, journal: Path
 ) -> None:
     before = {node: fleet.launched(node) for node in ENGINES}
-    wish = {**WISH, "cuda_stack_repository_fingerprints": [fingerprint]}
-    plan = fleet.deploy("--check", extra=wish, seconds=PLAY_SECONDS)
+    plan = fleet.deploy("--check", extra=wish(fingerprint), seconds=PLAY_SECONDS)
     assert plan.code == 0, plan.output
     reason = "driver: not installed; newest of branch 580 is wanted"
     assert plan.entries(TURNS)[1:] == [f"1. lab-1: {reason}", f"2. lab-2: {reason}"]
     with fleet.clients(journal) as load, power():
         began = time.time()
         wait_until(lambda: load.answers(began) >= 6, 2 * REQUEST_SECONDS, "answers before it")
-        outcome = fleet.deploy(extra=wish, seconds=PLAY_SECONDS)
+        outcome = fleet.deploy(extra=wish(fingerprint), seconds=PLAY_SECONDS)
         ended = time.time()
         wait_until(lambda: load.answers(ended) >= 6, 2 * REQUEST_SECONDS, "answers after it")
     assert outcome.code == 0, outcome.output
     bad = [r.line() for r in load.records() if r.outcome is not Outcome.ANSWERED]
     assert bad == []
     assert load.open() == []
-    assert drivers(fleet) == ["580.95.05", "580.95.05"]
+    assert drivers(fleet) == [DRIVER, DRIVER]
     # Out, rebooted and in again, before the other one is touched; and no second time for the rest.
     left = [outcome.output.index(f"changed: [{node} -> {GATEWAY}") for node in ENGINES]
     reboot = "TASK [sm120.sglang.cuda_stack : Reboot the node]"
-    boots = [outcome.output.index(f"{reboot}", place) for place in left]
+    boots = [outcome.output.index(reboot, place) for place in left]
     assert sorted([*left, *boots]) == [left[0], boots[0], left[1], boots[1]]
     assert outcome.output.count(f"changed: [lab-1 -> {GATEWAY}") == 2, outcome.output
     assert fleet.workers() == list(ENGINES)
     after = {node: fleet.launched(node) for node in ENGINES}
     assert all(after[node] != before[node] for node in ENGINES)
-    again = fleet.deploy(extra=wish, seconds=PLAY_SECONDS)
+    again = fleet.deploy(extra=wish(fingerprint), seconds=PLAY_SECONDS)
     assert re.findall(r"changed=(\d+)", again.output) == ["0"] * 4, again.output
     assert {node: fleet.launched(node) for node in ENGINES} == after
-    print(json.dumps({"requests": len(load.records()), "seconds": round(outcome.seconds)}))
+    print(f"\n{len(load.records())} requests answered, none failed; {outcome.seconds:.0f} s")
 
 
 # What takes the engine's port when the machine boots; it is nobody's yet while the engine runs.
@@ -152,13 +103,10 @@ def test_an_engine_that_does_not_come_back_stays_out_and_the_next_host_is_not_be
     """Kernel options need a reboot too; the next run does what was not begun."""
     before = fleet.launched("lab-2")
     fleet.shell("lab-1", SQUATTER.format(address=fleet.address("lab-1")))
-    wish = {
-        **WISH,
-        "cuda_stack_repository_fingerprints": [fingerprint],
-        "cuda_stack_module_options": {"nvidia_uvm": "uvm_disable_hmm=1"},
-    }
+    options = {"cuda_stack_module_options": {"nvidia_uvm": "uvm_disable_hmm=1"}}
+    wanted = wish(fingerprint) | options
     with power():
-        outcome = fleet.deploy(extra=wish, seconds=PLAY_SECONDS)
+        outcome = fleet.deploy(extra=wanted, seconds=PLAY_SECONDS)
         assert outcome.code == 2, outcome.output
         assert outcome.says("did not prove itself"), outcome.output
         assert outcome.says("Serving now: NOTHING. The engine is stopped"), outcome.output
@@ -169,12 +117,12 @@ def test_an_engine_that_does_not_come_back_stays_out_and_the_next_host_is_not_be
         assert fleet.shell("lab-1", "systemctl is-active sglang || true") == "inactive"
         fleet.shell("lab-1", "systemctl disable --quiet --now local-squatter")
         # It is brought up, and the other one waits for that: two would be out of service.
-        outcome = fleet.deploy(extra=wish, seconds=PLAY_SECONDS)
+        outcome = fleet.deploy(extra=wanted, seconds=PLAY_SECONDS)
         assert outcome.code == 2, outcome.output
         assert outcome.says("lab-2 is not switched: 1 of 2 are out of service (lab-1)")
         assert fleet.workers() == list(ENGINES)
         assert fleet.launched("lab-2") == before
-        outcome = fleet.deploy(extra=wish, seconds=PLAY_SECONDS)
+        outcome = fleet.deploy(extra=wanted, seconds=PLAY_SECONDS)
     assert outcome.code == 0, outcome.output
     assert fleet.launched("lab-2") != before
     assert fleet.workers() == list(ENGINES)
