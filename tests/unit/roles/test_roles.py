@@ -162,6 +162,23 @@ def test_tasks_use_full_names_and_real_booleans(role: str) -> None:
     assert not [text for text in texts if re.search(r"when:.*\blab\b", text)]
 
 
+def texts_in(found: Any) -> Iterator[str]:
+    """Every text of a parsed file."""
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, (dict, list)):
+        for part in found.values() if isinstance(found, dict) else found:
+            yield from texts_in(part)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_text_has_a_quote_behind_a_backslash(role: str) -> None:
+    """Ansible's templates show both, and a command that is copied from the screen fails."""
+    for path in (REPOSITORY / "roles" / role).rglob("*.yml"):
+        texts = list(texts_in(yaml.safe_load(path.read_text())))
+        assert [text for text in texts if '\\"' in text or "\\'" in text] == [], path
+
+
 def test_the_playbook_has_every_role_and_no_other() -> None:
     plays = yaml.safe_load((REPOSITORY / "playbooks/deploy.yml").read_text())
     used = [
