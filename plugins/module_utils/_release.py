@@ -32,6 +32,9 @@ LISTING, SUMS = "files.list", "SHA256SUMS"
 PACKAGES = ("sglang", "sglang-router")
 
 
+Known = Callable[[Mapping[str, _sealed.Entry]], Mapping[str, str]]
+
+
 class ReleaseError(RuntimeError):
     """A release cannot be built or used; the message says what is wrong and what to do."""
 
@@ -125,18 +128,23 @@ def build_lock(root: Path, work: str = "building") -> Iterator[None]:
         yield
 
 
-def seal(paths: Paths, known: Callable[[bytes], Mapping[str, str]] = lambda _: {}) -> None:
+def seal(
+    paths: Paths, known: Known = lambda _: {}, approve: Callable[[], None] = lambda: None
+) -> None:
     """Make a built release complete: list its files, mark it, give it its name.
 
     Args:
         paths: The release; its building tree is patched and compiled. A tree of the same id
             (one that was edited by hand) is replaced; what runs from it goes on.
-        known: For the tree's listing the sha256 of files that need not be read, by name.
+        known: For the tree's entries the sha256 of files that need not be read, by name.
+        approve: Called when all is listed; what it raises leaves the release incomplete.
     """
     tree = paths.building
     listing = _listing(tree)
     (tree / LISTING).write_bytes(listing)
-    _sealed.write_sums(tree, listing, tree / SUMS, known(listing))
+    entries = _sealed.parse(listing.split(b"\0"))
+    _sealed.write_sums(tree, entries, tree / SUMS, known(entries))
+    approve()
     mark = [f"{_verified.sha256_file(tree / name)}  {name}\n" for name in (LISTING, SUMS)]
     (tree / COMPLETE).write_text("".join(mark), encoding="ascii")
     aside = paths.final.with_name(f".replaced-{paths.release}")

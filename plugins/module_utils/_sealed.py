@@ -11,6 +11,7 @@ Of bytecode the folder's time stands for its files: Python writes a new file and
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -248,22 +249,21 @@ def mend(tree: Path, sealed: bytes, changes: Iterable[Change]) -> None:
 
 
 def write_sums(
-    tree: Path, listing: bytes, target: Path, known: Mapping[str, str] | None = None
+    tree: Path, entries: Mapping[str, Entry], target: Path, known: Mapping[str, str]
 ) -> None:
     """Write every file's sha256, that of bytecode too, into a `SHA256SUMS`.
 
     Args:
         tree: The tree.
-        listing: What `scan` gives for it.
+        entries: Its listing.
         target: The file.
         known: Digests by name; these files are not read.
     """
-    names, known = _files(tree, listing), known or {}
-    read = [name for name in names if name not in known]
+    names = _files(tree, entries)
+    unread = [name for name in names if name not in known]
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-        sums = pool.map(lambda name: _sum(tree / name), read, chunksize=64)
-        found = dict(zip(read, sums, strict=True))
-    lines = [f"{known[name] if name in known else found[name]}  {name}\n" for name in names]
+        found = dict(zip(unread, pool.map(lambda name: _sum(tree / name), unread), strict=True))
+    lines = [f"{known.get(name) or found[name]}  {name}\n" for name in names]
     target.write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
 
 
@@ -289,7 +289,7 @@ def read_all(tree: Path, listing: bytes, sums: Path) -> list[Change]:
         was added is `compare`'s to tell.
     """
     known = load_sums(sums)
-    names = [name for name in _files(tree, listing) if name in known]
+    names = [name for name in _files(tree, parse(listing.split(b"\0"))) if name in known]
     found = []
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         for name, digest in zip(names, pool.map(lambda n: _sum(tree / n), names), strict=True):
@@ -303,13 +303,12 @@ def read_all(tree: Path, listing: bytes, sums: Path) -> list[Change]:
     return found
 
 
-def _files(tree: Path, listing: bytes) -> list[str]:
+def _files(tree: Path, entries: Mapping[str, Entry]) -> list[str]:
     """Names of all files of a listing, and of the bytecode in its folders, in order."""
-    entries = parse(listing.split(b"\0"))
     names = [name for name, entry in entries.items() if entry.kind in "pf"]
     for name, entry in entries.items():
-        if entry.kind == "c" and (tree / name).is_dir():
-            with os.scandir(tree / name) as places:
+        if entry.kind == "c":
+            with contextlib.suppress(FileNotFoundError), os.scandir(f"{tree}/{name}") as places:
                 names += [f"{name}/{place.name}" for place in places if place.is_file()]
     # sha256sum would write these in another way; there are none in any wheel.
     return sorted(name for name in names if "\n" not in name and "\\" not in name)

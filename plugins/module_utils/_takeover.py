@@ -15,7 +15,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
 )
 
 CONFIGURATION = "venv/pyvenv.cfg"
+_PARTS = 8
 # Where there are no hard links, or no more of them.
 _NO_LINK = {errno.EMLINK, errno.EXDEV, errno.EPERM, errno.ENOTSUP}
 
@@ -40,7 +41,6 @@ class Donor:
     Attributes:
         tree: Its folder.
         pins: Its lock.
-        python: What its `pyvenv.cfg` says.
         packages: Its site-packages, relative to the tree.
         entries: What is as it was sealed, its time included, by name.
         sums: The sha256 of every file, by name, as it was sealed.
@@ -49,8 +49,7 @@ class Donor:
     """
 
     tree: Path
-    pins: Sequence[_stack.Pin]
-    python: str
+    pins: frozenset[_stack.Pin]
     packages: str
     entries: Mapping[str, _sealed.Entry]
     sums: Mapping[str, str]
@@ -82,40 +81,24 @@ class Donor:
         return stat.S_ISREG(status.st_mode) and status.st_mtime_ns <= self.sealed_at
 
 
-def read(tree: Path, reading: _release.Reading) -> Donor | None:
-    """Read a release that something may be taken over from.
+@dataclass(frozen=True)
+class Candidate:
+    """A complete release that is as it was sealed, before its sums are read.
 
-    Args:
-        tree: A complete release.
+    Attributes:
+        tree: Its folder.
         reading: What `_release.read` gives for it.
-
-    Returns:
-        The release; None where it is not as it was sealed, or was sealed without such sums.
+        pins: Its lock.
+        python: What its `pyvenv.cfg` says.
     """
-    if reading.changes or not reading.sealed or tree.is_symlink():
-        return None
-    mark = tree / _release.COMPLETE
-    try:
-        sums = f"{_verified.sha256_file(tree / _release.SUMS)}  {_release.SUMS}"
-        if sums not in mark.read_text(encoding="ascii").splitlines():
-            return None
-        lock = (tree / "stack.lock").read_text(encoding="utf-8")
-        packages = _release.site_packages(tree)
-        return Donor(
-            tree=tree,
-            pins=_stack.parse_lock(lock, "stack.lock"),
-            python=(tree / CONFIGURATION).read_text(encoding="utf-8"),
-            packages=str(packages.relative_to(tree)),
-            entries=reading.unchanged(),
-            sums=_sealed.load_sums(tree / _release.SUMS),
-            sealed_at=mark.stat().st_mtime_ns,
-            tag=_built.cache_tag(packages),
-        )
-    except (OSError, _stack.StackError, _release.ReleaseError):
-        return None
+
+    tree: Path
+    reading: _release.Reading
+    pins: frozenset[_stack.Pin]
+    python: str
 
 
-def read_all(root: Path) -> tuple[list[Donor], list[_sealed.Change]]:
+def candidates(root: Path) -> tuple[list[Candidate], list[_sealed.Change]]:
     """Read every complete release of a node.
 
     Args:
@@ -132,31 +115,84 @@ def read_all(root: Path) -> tuple[list[Donor], list[_sealed.Change]]:
     trees = [mark.parent for mark in marks if not mark.parent.name.startswith(".")]
     with ThreadPoolExecutor(max(1, min(len(trees), os.cpu_count() or 1))) as pool:
         readings = list(pool.map(_release.read, trees))
-    found = [read(tree, reading) for tree, reading in zip(trees, readings, strict=True)]
+    found = [_candidate(tree, reading) for tree, reading in zip(trees, readings, strict=True)]
     changes = [change for reading in readings for change in reading.changes]
-    return [donor for donor in found if donor is not None], changes
+    return [one for one in found if one is not None], changes
 
 
-def shared_pins(donor: Donor, lock: Iterable[_stack.Pin]) -> list[_stack.Pin]:
-    """Packages that a lock and a release have from the same wheel; never the engine's own."""
-    theirs = set(donor.pins)
-    return [
-        pin
-        for pin in lock
-        if pin in theirs and len(pin.hashes) == 1 and pin.name not in _release.PACKAGES
-    ]
+def _candidate(tree: Path, reading: _release.Reading) -> Candidate | None:
+    if reading.changes or not reading.sealed or tree.is_symlink():
+        return None
+    try:
+        lock = (tree / "stack.lock").read_text(encoding="utf-8")
+        python = (tree / CONFIGURATION).read_text(encoding="utf-8")
+        return Candidate(tree, reading, frozenset(_stack.parse_lock(lock, "lock")), python)
+    except (OSError, _stack.StackError):
+        return None
 
 
-def choose(donors: Iterable[Donor], python: str, lock: Sequence[_stack.Pin]) -> Donor | None:
-    """The release that shares most packages with a lock, and the same interpreter.
+def shared(theirs: Collection[_stack.Pin], lock: Iterable[_stack.Pin]) -> set[str]:
+    """Packages that two locks have from the same wheel; never the engine's own.
 
     Args:
-        donors: Releases.
+        theirs: One lock.
+        lock: The other.
+
+    Returns:
+        Names. A package that may come from several wheels, or from any, is none of them.
+    """
+    same = [pin for pin in lock if pin in theirs and len(pin.hashes) == 1]
+    return {pin.name for pin in same} - {*_release.PACKAGES}
+
+
+def rank(found: Iterable[Candidate], python: str, lock: Sequence[_stack.Pin]) -> list[Candidate]:
+    """The releases that share something with a lock, and the interpreter, most first.
+
+    Args:
+        found: Releases.
         python: The new environment's `pyvenv.cfg`: another Python's bytecode is of no use.
         lock: What is to be installed.
     """
-    fit = [donor for donor in donors if donor.python == python and shared_pins(donor, lock)]
-    return max(fit, key=lambda donor: len(shared_pins(donor, lock)), default=None)
+    fit = [one for one in found if one.python == python and shared(one.pins, lock)]
+    return sorted(fit, key=lambda one: len(shared(one.pins, lock)), reverse=True)
+
+
+def choose(found: Iterable[Candidate], python: str, lock: Sequence[_stack.Pin]) -> Donor | None:
+    """Read the first release of `rank` whose sums are those that it was sealed with."""
+    ranked = rank(found, python, lock)
+    return next(filter(None, (read(one.tree, one.reading) for one in ranked)), None)
+
+
+def read(tree: Path, reading: _release.Reading) -> Donor | None:
+    """Read a release that something may be taken over from.
+
+    Args:
+        tree: A complete release.
+        reading: What `_release.read` gives for it.
+
+    Returns:
+        The release; None where it is not as it was sealed, or was sealed without such sums.
+    """
+    if reading.changes or not reading.sealed:
+        return None
+    mark = tree / _release.COMPLETE
+    try:
+        sums = f"{_verified.sha256_file(tree / _release.SUMS)}  {_release.SUMS}"
+        if sums not in mark.read_text(encoding="ascii").splitlines():
+            return None
+        lock = (tree / "stack.lock").read_text(encoding="utf-8")
+        packages = _release.site_packages(tree)
+        return Donor(
+            tree=tree,
+            pins=frozenset(_stack.parse_lock(lock, "stack.lock")),
+            packages=str(packages.relative_to(tree)),
+            entries=reading.unchanged(),
+            sums=_sealed.load_sums(tree / _release.SUMS),
+            sealed_at=mark.stat().st_mtime_ns,
+            tag=_built.cache_tag(packages),
+        )
+    except (OSError, _stack.StackError, _release.ReleaseError):
+        return None
 
 
 def installed_files(donor: Donor) -> dict[str, dict[str, str]]:
@@ -200,7 +236,7 @@ def packages(
         Names. One that has a file in common with a package that is not taken over is not either:
         whose of the two the file is, is then for the installation to say.
     """
-    taken = {pin.name for pin in shared_pins(donor, lock) if whole(donor, files.get(pin.name, {}))}
+    taken = {name for name in shared(donor.pins, lock) if whole(donor, files.get(name, {}))}
     while True:
         others = {name for package in files.keys() - taken for name in files[package]}
         left = {package for package in taken if not others.isdisjoint(files[package])}
@@ -248,8 +284,15 @@ def take(donor: Donor, tree: Path, lock: Iterable[_stack.Pin]) -> Taken:
     for folder in sorted({name.rpartition("/")[0] for name in links}):
         (tree / folder).mkdir(parents=True, exist_ok=True)
     theirs, ours = str(donor.tree), str(tree)
-    for name in links:
-        link(f"{theirs}/{name}", f"{ours}/{name}")
+
+    def link_all(part: Sequence[str]) -> None:
+        for name in part:
+            link(f"{theirs}/{name}", f"{ours}/{name}")
+
+    # Nearly all of it is the kernel's work; neighbours are in one folder, which it locks.
+    size = -(-len(links) // _PARTS) or 1
+    with ThreadPoolExecutor(min(_PARTS, os.cpu_count() or 1)) as pool:
+        list(pool.map(link_all, (links[at : at + size] for at in range(0, len(links), size))))
     return Taken(frozenset(chosen), tuple(names), tuple(uncompiled))
 
 
@@ -316,33 +359,29 @@ def _copied(donor: Donor, tree: Path, name: str) -> bool:
     return True
 
 
-def known_sums(donor: Donor | None, tree: Path) -> Callable[[bytes], dict[str, str]]:
-    """Which sums of a new tree are those of a release, for `_release.seal`.
+def known_sums(donor: Donor, tree: Path, entries: Mapping[str, _sealed.Entry]) -> dict[str, str]:
+    """Which sums of a new tree are those of a release.
 
     Args:
-        donor: The release; None for none.
+        donor: The release.
         tree: The new tree.
+        entries: Its listing.
 
     Returns:
-        A function that gives for the tree's listing the digests of all files that are the very
-        same (inode), with the size and time that the release was sealed with.
+        The digests of all files that are the very same (inode), with the size and time that the
+        release was sealed with, by name.
     """
-
-    def known(listing: bytes) -> dict[str, str]:
-        if donor is None:
-            return {}
-        found = {}
-        for name, entry in _sealed.parse(listing.split(b"\0")).items():
-            if donor.entries.get(name) != entry or entry.kind != "f":
-                continue
-            code = donor.bytecode_of(name)
-            for one in (name,) if code is None else (name, code):
-                status = _shared(f"{donor.tree}/{one}", f"{tree}/{one}")
-                if status is not None and (one is name or donor.unwritten(status)):
-                    found[one] = donor.sums[one]
-        return found
-
-    return known
+    found = {}
+    theirs, ours = str(donor.tree), str(tree)
+    for name, entry in entries.items():
+        if donor.entries.get(name) != entry or entry.kind != "f":
+            continue
+        code = donor.bytecode_of(name)
+        for one in (name,) if code is None else (name, code):
+            status = _shared(f"{theirs}/{one}", f"{ours}/{one}")
+            if status is not None and (one is name or donor.unwritten(status)):
+                found[one] = donor.sums[one]
+    return found
 
 
 def _shared(theirs: str, ours: str) -> os.stat_result | None:

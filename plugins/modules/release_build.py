@@ -105,7 +105,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
 )
 
 
-def clean(module: AnsibleModule, paths: _release.Paths) -> list[_takeover.Donor]:
+def clean(module: AnsibleModule, paths: _release.Paths) -> list[_takeover.Candidate]:
     """Read the node's complete releases, and forget what may have been changed with them.
 
     Args:
@@ -116,13 +116,13 @@ def clean(module: AnsibleModule, paths: _release.Paths) -> list[_takeover.Donor]
         Those that something may be taken over from.
     """
     full = module.params["verify"] == "full"
-    donors, changes = ([], []) if full else _takeover.read_all(paths.root)
+    found, changes = ([], []) if full else _takeover.candidates(paths.root)
     drift = module.params["drift"]
     # What was changed in place in a release was changed in uv's cache as well.
     if full or not all(_own(change) for change in [*changes, *drift]):
         shutil.rmtree(_uv.Uv.cache(paths.root), ignore_errors=True)
     # What of such a drift hides behind size and time is in every tree that shares the file.
-    return donors if all(map(_own, drift)) else []
+    return found if all(map(_own, drift)) else []
 
 
 def _own(change: Mapping[str, Any]) -> bool:
@@ -146,13 +146,13 @@ def build(module: AnsibleModule, paths: _release.Paths) -> dict[str, Any]:
         _stack.StackError: The requirements are not pinned.
     """
     pins = _stack.parse_lock(module.params["requirements"], "requirements")
-    donors = clean(module, paths)
+    found = clean(module, paths)
     tree = paths.building
     tree.mkdir(parents=True)
     (tree / "stack.lock").write_text(module.params["requirements"], encoding="utf-8")
     uv = _uv.Uv.extract(Path(module.params["wheels"]), module.params["uv_wheel"], paths)
     uv.make(module.params["python"])
-    donor = _takeover.choose(donors, (tree / _takeover.CONFIGURATION).read_text("utf-8"), pins)
+    donor = _takeover.choose(found, (tree / _takeover.CONFIGURATION).read_text("utf-8"), pins)
     taken = _takeover.take(donor, tree, pins) if donor else _takeover.Taken()
     # People edit the engine's files in place. Were they shared with uv's cache, such an edit
     # would be in every later release, so the engine is copied and only the rest is linked.

@@ -71,31 +71,12 @@ seconds:
   returned: when there is a tree
 """
 
-import inspect
-import json
-import shutil
-import subprocess
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _release, _stack
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
-from ansible_collections.sm120.sglang.plugins.module_utils._proof import (
-    imports,
-    linker,
-    probe_imports,
-    process,
-    record,
-)
-
-
-def demangle(symbol: str) -> str:
-    """A symbol in readable form, by c++filt where the node has it (binutils)."""
-    program = shutil.which("c++filt")
-    if program is None:
-        return linker.readable(symbol)
-    done = subprocess.run([program, symbol], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or linker.readable(symbol)
+from ansible_collections.sm120.sglang.plugins.module_utils._proof import record, release
 
 
 def main() -> None:
@@ -120,38 +101,22 @@ def main() -> None:
             module.exit_json(changed=False, proved=False)
         module.fail_json(msg=f"release {paths.release} is not on this node; run the deployment")
     try:
-        lock = _stack.parse_lock((tree / "stack.lock").read_text(encoding="utf-8"), "stack.lock")
-        ended = process.run_program(
-            asked["user"],
-            tree / "venv" / "bin" / "python",
-            inspect.getsource(probe_imports),
-            json.dumps({"modules": asked["modules"], "gpu": asked["gpu"]}),
-            environment=asked["environment"],
-            deadline=asked["deadline"],
-            scratch=process.scratch(paths.root),
+        result = release.prove(
+            paths.root,
+            paths.release,
+            tree,
+            release.Asked(
+                asked["user"],
+                asked["environment"],
+                asked["modules"],
+                asked["gpu"],
+                asked["deadline"],
+            ),
         )
+    except release.ReleaseProofError as error:
+        module.fail_json(msg=str(error), problems=error.problems, proved=False)
     except (OSError, _stack.StackError, account.AccountError) as error:
         module.fail_json(msg=f"{tree}: {error}")
-    report = imports.read_report(ended.output)
-    how = imports.how_it_ended(ended.status, ended.timed_out, asked["deadline"], ended.errors)
-    problems = imports.judge(report, lock, asked["gpu"], how, demangle)
-    if ended.left:
-        problems.append(
-            f"processes {', '.join(map(str, ended.left))} cannot be ended: they wait in the "
-            "driver; look for Xid errors with `journalctl -k`, reset the GPUs or power-cycle the "
-            "node"
-        )
-    if problems:
-        module.fail_json(
-            msg=f"release {paths.release} cannot work here: {'; '.join(problems)}",
-            problems=problems,
-            proved=False,
-        )
-    result = {
-        "imports": report.imports,
-        "gpus": report.gpus.get("gpus", []),
-        "seconds": ended.seconds,
-    }
     if not module.check_mode:
         record.write(paths.root, paths.release, "imports", record.stamp(), result)
     module.exit_json(changed=False, proved=True, **result)

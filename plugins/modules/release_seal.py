@@ -8,17 +8,38 @@ DOCUMENTATION = r"""
 module: release_seal
 short_description: Prove a built release and make it complete
 description:
-  - Compiles what was edited since the build, imports the engine as its user, lists all files with
-    their sums, and gives the tree its name by one rename.
+  - Compiles what was edited since the build, imports the engine as its user while it lists all
+    files with their sums, and gives the tree its name by one rename.
 extends_documentation_fragment: [sm120.sglang.release, sm120.sglang.account]
 options:
   imports:
-    description:
-      - Python modules that must import; by default those of the engine. None where
-        M(sm120.sglang.release_proof) has imported them from this very tree.
+    description: Python modules that must import, where O(proof) is not asked for.
     type: list
     elements: str
     default: [sglang.srt.server_args, torch, transformers]
+  proof:
+    description:
+      - The whole proof of M(sm120.sglang.release_proof), made and recorded here while the files
+        are listed and read.
+    type: dict
+    suboptions:
+      modules:
+        description: Python modules to import, torch first.
+        type: list
+        elements: str
+        required: true
+      gpu:
+        description: Whether the stack is for GPUs.
+        type: bool
+        required: true
+      deadline:
+        description: Seconds after which the proof is stopped and has failed.
+        type: float
+        default: 300
+  proved:
+    description: Whether M(sm120.sglang.release_proof) has imported this very tree.
+    type: bool
+    default: false
   shared_with:
     description:
       - The release that M(sm120.sglang.release_build) took packages over from. The sums of files
@@ -52,12 +73,29 @@ path:
 versions:
   description: Versions that the import reported.
   type: dict
-  returned: when something was imported
+  returned: when sealed without O(proof)
+imports:
+  description: Module, version and seconds of each import.
+  type: list
+  elements: dict
+  returned: when sealed with O(proof)
+gpus:
+  description: Number, name and capability of each GPU that computed rightly.
+  type: list
+  elements: dict
+  returned: when sealed with O(proof)
+seconds:
+  description: How long the proof took.
+  type: float
+  returned: when sealed with O(proof)
 """
 
+import functools
 import json
 import os
 import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +104,12 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
     _built,
     _os_errors,
     _release,
+    _sealed,
+    _stack,
     _takeover,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
+from ansible_collections.sm120.sglang.plugins.module_utils._proof import record, release
 
 _PROOF = """
 import importlib, json, sys
@@ -77,10 +118,46 @@ for name in sys.argv[1:]:
 tops = dict.fromkeys(name.partition(".")[0] for name in sys.argv[1:])
 print(json.dumps({top: getattr(sys.modules[top], "__version__", "") for top in tops}))
 """
+_ASKED = {
+    "modules": {"type": "list", "elements": "str", "required": True},
+    "gpu": {"type": "bool", "required": True},
+    "deadline": {"type": "float", "default": 300},
+}
 _ENGINE = ["sglang.srt.server_args", "torch", "transformers"]
 
 
-def prove(module: AnsibleModule, python: Path) -> dict[str, str]:
+def prove(module: AnsibleModule, paths: _release.Paths) -> dict[str, Any]:
+    """Prove the tree as it was asked for; nothing is written there.
+
+    Args:
+        module: The parameters.
+        paths: The release.
+
+    Returns:
+        What is to be told of it.
+
+    Raises:
+        _release.ReleaseError: It was refused.
+    """
+    proof = module.params["proof"]
+    if module.params["proved"]:
+        return {}
+    if proof is None:
+        return {"versions": imported(module, paths.building / "venv" / "bin" / "python")}
+    asked = release.Asked(
+        module.params["user"],
+        module.params["environment"],
+        proof["modules"],
+        proof["gpu"],
+        proof["deadline"],
+    )
+    try:
+        return release.prove(paths.root, paths.release, paths.building, asked)
+    except (release.ReleaseProofError, _stack.StackError, account.AccountError) as error:
+        raise _release.ReleaseError(str(error)) from None
+
+
+def imported(module: AnsibleModule, python: Path) -> dict[str, str]:
     """Import the engine as its user.
 
     Args:
@@ -94,7 +171,8 @@ def prove(module: AnsibleModule, python: Path) -> dict[str, str]:
         _release.ReleaseError: The import failed; with the exception's last line.
     """
     user = module.params["user"]
-    command = [str(python), "-c", _PROOF, *module.params["imports"]]
+    # Nothing is written into the tree, whoever the user is: it is being read.
+    command = [str(python), "-B", "-c", _PROOF, *module.params["imports"]]
     done = account.run_as(user, command, module.params["environment"])
     if done.returncode != 0:
         raise _release.ReleaseError(
@@ -121,13 +199,25 @@ def compile_patched(tree: Path) -> None:
     _built.compile_sources(tree, _built.stale(tree, names, _built.cache_tag(packages)))
 
 
-def donor(module: AnsibleModule, paths: _release.Paths) -> _takeover.Donor | None:
-    """The release that the build took packages over from, None without one."""
+def known_sums(
+    module: AnsibleModule, paths: _release.Paths, entries: Mapping[str, _sealed.Entry]
+) -> Mapping[str, str]:
+    """Sums of what the tree shares with the release that the build took packages over from.
+
+    Args:
+        module: Parameter `shared_with`.
+        paths: The release.
+        entries: The tree's listing.
+
+    Returns:
+        Digests by name; all other files are read.
+    """
     name = module.params["shared_with"]
     if not name:
-        return None
-    tree = _release.Paths(paths.root, Path(name).name).final
-    return _takeover.read(tree, _release.read(tree))
+        return {}
+    other = _release.Paths(paths.root, Path(name).name).final
+    donor = _takeover.read(other, _release.read(other))
+    return _takeover.known_sums(donor, paths.building, entries) if donor else {}
 
 
 def main() -> None:
@@ -139,6 +229,8 @@ def main() -> None:
             "user": {"type": "str", "required": True},
             "environment": {"type": "dict", "default": {}},
             "imports": {"type": "list", "elements": "str", "default": _ENGINE},
+            "proof": {"type": "dict", "options": _ASKED},
+            "proved": {"type": "bool", "default": False},
             "shared_with": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
@@ -157,12 +249,16 @@ def main() -> None:
         module.exit_json(**result)
     try:
         with _release.build_lock(paths.root):
-            # Files are read once more, beside what serves.
-            os.nice(10)
             compile_patched(paths.building)
-            if module.params["imports"]:
-                result["versions"] = prove(module, paths.building / "venv" / "bin" / "python")
-            _release.seal(paths, _takeover.known_sums(donor(module, paths), paths.building))
+            with ThreadPoolExecutor(1) as pool:
+                proving = pool.submit(prove, module, paths)
+                # This thread and those that it starts, which read: the serving engine's come first.
+                os.nice(10)
+                known = functools.partial(known_sums, module, paths)
+                _release.seal(paths, known, lambda: result.update(proving.result()))
+        if "gpus" in result:
+            proved = {name: result[name] for name in ("imports", "gpus", "seconds")}
+            record.write(paths.root, paths.release, "imports", record.stamp(), proved)
     except _release.ReleaseError as error:
         module.fail_json(msg=str(error))
     except OSError as error:

@@ -36,7 +36,7 @@ class Tree:
         (root / "venv/lib64").symlink_to("lib")
         (root / "venv/a link").symlink_to("a target -> of it")
         self.listing = _sealed.scan(root, OWN, LEFT_OUT)
-        _sealed.write_sums(root, self.listing, root / "SUMS")
+        _sealed.write_sums(root, _sealed.parse(self.listing.split(b"\0")), root / "SUMS", {})
         # Kernel clocks tick: what changes from now on has another ctime.
         probe = root / "COMPLETE"
         probe.touch()
@@ -284,7 +284,7 @@ def test_names_that_find_could_take_for_something_else(tmp_path: Path) -> None:
         (tree / os.fsdecode(os.fsencode(name))).write_text("x")
     listing = _sealed.scan(tree, OWN, ())
     assert set(_sealed.parse(listing.split(b"\0"))) == {*names, "."}
-    _sealed.write_sums(tree, listing, tmp_path / "sums")
+    _sealed.write_sums(tree, _sealed.parse(listing.split(b"\0")), tmp_path / "sums", {})
     for name in names:
         (tree / name).write_text("xx")
     now = _sealed.scan(tree, OWN, ())

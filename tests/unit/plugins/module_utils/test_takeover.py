@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.sm120.sglang.plugins.module_utils import _built, _sealed, _takeover
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _built,
+    _release,
+    _sealed,
+    _takeover,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._stack import Pin
 
 PACKAGES = "venv/lib/python3.11/site-packages"
@@ -42,8 +47,7 @@ def donor(**changes: Any) -> _takeover.Donor:
     entries[inside("torch/__pycache__")] = entry("c")
     whole = _takeover.Donor(
         tree=Path("/opt/sglang/releases/r1"),
-        pins=(TORCH, NUMPY, ENGINE),
-        python="version_info = 3.11.2\n",
+        pins=frozenset({TORCH, NUMPY, ENGINE}),
         packages=PACKAGES,
         entries=entries,
         sums={**{name: digest or C for name, digest in names.items()}, CODE: C},
@@ -68,7 +72,7 @@ def test_the_same_wheels_are_taken_and_the_engine_never() -> None:
     ids=["another wheel", "another version", "no digest", "any of two wheels"],
 )
 def test_another_wheel_is_not_taken(pin: Pin) -> None:
-    both = donor(pins=(pin, NUMPY)) if len(pin.hashes) != 1 else donor()
+    both = donor(pins=frozenset({pin, NUMPY})) if len(pin.hashes) != 1 else donor()
     assert _takeover.packages(both, [pin, NUMPY], FILES) == {"numpy"}
 
 
@@ -122,20 +126,21 @@ def test_what_is_left_out_leaves_out_what_it_shares_files_with() -> None:
     }
     pins = [Pin(name, "1", (A,)) for name in files]
     names = {name: digest for one in files.values() for name, digest in one.items()}
-    found = donor(pins=pins, sums=names, entries={name: entry("f") for name in names})
+    found = donor(pins=frozenset(pins), sums=names, entries={name: entry("f") for name in names})
     assert _takeover.packages(found, pins, files) == set(files)
     assert _takeover.packages(found, pins[:2], files) == set()
 
 
-def test_the_release_that_shares_most_is_chosen_and_only_of_the_same_python() -> None:
-    most = donor()
-    less = donor(pins=(NUMPY, ENGINE), tree=Path("/r2"))
-    other = donor(python="version_info = 3.11.3\n", tree=Path("/r3"))
-    only_engine = donor(pins=(ENGINE,), tree=Path("/r4"))
+def test_the_release_that_shares_most_comes_first_and_only_of_the_same_python() -> None:
+    def candidate(name: str, *pins: Pin, python: str = "3.11.2") -> _takeover.Candidate:
+        return _takeover.Candidate(Path(name), _release.Reading([]), frozenset(pins), python)
+
+    less, most = candidate("r1", NUMPY, ENGINE), candidate("r2", TORCH, NUMPY)
+    other = candidate("r3", TORCH, NUMPY, ENGINE, python="3.11.3")
+    only_engine = candidate("r4", ENGINE)
     lock = [TORCH, NUMPY, ENGINE]
-    assert _takeover.choose([less, most, other, only_engine], most.python, lock) is most
-    assert _takeover.choose([other, only_engine], most.python, lock) is None
-    assert _takeover.choose([], most.python, lock) is None
+    assert _takeover.rank([less, most, other, only_engine], "3.11.2", lock) == [most, less]
+    assert _takeover.rank([other, only_engine], "3.11.2", lock) == []
 
 
 @pytest.mark.parametrize(
