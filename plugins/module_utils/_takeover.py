@@ -188,7 +188,11 @@ def read(tree: Path, reading: _release.Reading) -> Donor | None:
             packages=str(packages.relative_to(tree)),
             entries=reading.unchanged(),
             sums=_sealed.load_sums(tree / _release.SUMS),
-            sealed_at=mark.stat().st_mtime_ns,
+            # Whichever is oldest: one of them may have been touched since.
+            sealed_at=min(
+                (tree / name).stat().st_mtime_ns
+                for name in (_release.LISTING, _release.SUMS, _release.COMPLETE)
+            ),
             tag=_built.cache_tag(packages),
         )
     except (OSError, _stack.StackError, _release.ReleaseError):

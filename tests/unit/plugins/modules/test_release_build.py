@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
     _sealed,
     _toolkit,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._proof import record
 from ansible_collections.sm120.sglang.plugins.modules import (
     release_build,
     release_discard,
@@ -295,6 +297,50 @@ def test_a_release_that_cannot_be_imported_stays_incomplete(
     assert "ImportError: libcuda.so.1: cannot open" in found["msg"]
     assert "Compare the stack's versions" in found["msg"]
     assert releases(build_arguments) == [f".building-{RELEASE}"]
+
+
+PROOF = {"modules": ["torch", "transformers", "sglang.srt.server_args"], "gpu": False}
+
+
+def test_the_whole_proof_is_made_and_recorded_at_sealing(
+    run_module: Any, build_arguments: dict[str, Any], seal_arguments: dict[str, Any]
+) -> None:
+    root = Path(build_arguments["root"])
+    run_module(release_build, build_arguments)
+    sealed = run_module(release_seal, {**seal_arguments, "proof": PROOF})
+    assert [one["module"] for one in sealed["imports"]] == PROOF["modules"]
+    assert "versions" not in sealed
+    assert record.read(root, RELEASE, record.stamp())["imports"]["valid"]
+    assert _release.drift(root / "releases" / RELEASE, full=True) == []
+
+
+def test_a_release_that_fails_the_whole_proof_stays_incomplete(
+    run_module: Any, build_arguments: dict[str, Any], seal_arguments: dict[str, Any]
+) -> None:
+    """What is installed is not what the lock says, and a module does not import."""
+    root = Path(build_arguments["root"])
+    package = Path(run_module(release_build, build_arguments)["package"])
+    broken = package / "srt/server_args.py"
+    broken.unlink()
+    broken.write_text("raise ImportError('libcuda.so.1: cannot open shared object file')\n")
+    shutil.rmtree(package.parent / "torch-2.13.0+cpu.dist-info")
+    found = run_module(release_seal, {**seal_arguments, "proof": PROOF})
+    assert found["failed"]
+    assert f"release {RELEASE} cannot work here" in found["msg"]
+    assert "torch: the lock says 2.13.0+cpu, installed is nothing" in found["msg"]
+    assert "import sglang.srt.server_args: a package of the release x the NVIDIA" in found["msg"]
+    assert releases(build_arguments) == [f".building-{RELEASE}"]
+    assert not record.path(root, RELEASE).exists()
+
+
+def test_what_was_proved_is_not_imported_again(
+    run_module: Any, build_arguments: dict[str, Any], seal_arguments: dict[str, Any]
+) -> None:
+    package = Path(run_module(release_build, build_arguments)["package"])
+    (package / "srt/server_args.py").write_text("raise SystemExit('imported')\n")
+    proved = {**seal_arguments, "proved": True, "proof": PROOF}
+    assert run_module(release_seal, proved)["changed"]
+    assert releases(build_arguments) == [RELEASE]
 
 
 def discarded(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -195,6 +195,11 @@ def bytecode(packages: Path, name: str = "torch/nn/__init__.py") -> Path:
     return packages / _built.bytecode_name(name, _built.cache_tag(packages))
 
 
+def in_place_and_mark_touched(packages: Path) -> None:
+    in_place(bytecode(packages), compiled_from(bytecode(packages), BAD))
+    (packages.parents[3] / "COMPLETE").touch()
+
+
 @pytest.mark.parametrize(
     "edit",
     [
@@ -202,6 +207,7 @@ def bytecode(packages: Path, name: str = "torch/nn/__init__.py") -> Path:
         lambda packages: replace(packages / "torch/nn/__init__.py", BAD.encode()),
         lambda packages: in_place(bytecode(packages), compiled_from(bytecode(packages), BAD)),
         lambda packages: replace(bytecode(packages), compiled_from(bytecode(packages), BAD)),
+        in_place_and_mark_touched,
         lambda packages: (packages / "torch/nn/__init__.py").chmod(0o666),
         lambda packages: (packages / "torch/nn/__init__.py").unlink(),
         lambda packages: (packages / "sitecustomize.py").write_text("import torch.nn as n"),
@@ -211,6 +217,7 @@ def bytecode(packages: Path, name: str = "torch/nn/__init__.py") -> Path:
         "source replaced",
         "bytecode in place",
         "bytecode replaced",
+        "bytecode in place, and the mark touched",
         "mode",
         "source removed",
         "module added",
