@@ -70,6 +70,37 @@ def test_without_consent_a_serving_engine_is_not_restarted(deployed: Node) -> No
     assert foreseen.says("+ --max-total-tokens 2048")
 
 
+# Nobody listens there: a driver's repository that is down.
+DOWN = "http://127.0.0.1:9"
+DRIVER: dict[str, Any] = {
+    "cuda_stack_driver": "manage",
+    "cuda_stack_repository_url": DOWN,
+    "cuda_stack_repository_key": f"{DOWN}/key.asc",
+    "cuda_stack_allow_reboot": True,
+}
+
+
+def test_a_driver_for_a_serving_node_has_its_turn_and_its_failure_leaves_the_engine(
+    deployed: Node,
+) -> None:
+    before = deployed.engine()
+    foreseen = deployed.deploy("--check", extra=DRIVER)
+    assert foreseen.code == 0, foreseen.output
+    assert foreseen.entries("Say whose hosts are changed in turn")[1:] == [
+        "1. lab-1: driver: not installed; newest of branch 580 is wanted"
+    ]
+    refused = deployed.deploy(extra={**DRIVER, "engine_allow_restart": False})
+    assert refused.code == 2, refused.output
+    assert refused.says("the engine serves and would go down for it"), refused.output
+    outcome = deployed.deploy(extra=DRIVER)
+    assert outcome.code == 2, outcome.output
+    assert outcome.says(f"key cannot be fetched from {DOWN}/key.asc"), outcome.output
+    assert outcome.says("Serving now on lab-1: release "), outcome.output
+    assert "PLAY [Prepare beside what serves]" not in outcome.output
+    assert deployed.engine() == before
+    assert serves(deployed)
+
+
 @pytest.mark.fault("file-edited-by-hand")
 def test_a_file_edited_by_hand_is_found_and_mended(deployed: Node) -> None:
     model = "/opt/sglang/current/venv/lib/python3*/site-packages/sglang/srt/models/kimi_k25.py"
