@@ -134,10 +134,12 @@ def test_a_node_that_serves_nobody_after_its_failure_stays_out(fleet: Fleet) -> 
 def test_drift_on_the_gateway_is_mended(fleet: Fleet) -> None:
     fleet.shell(
         GATEWAY,
-        "echo '# by hand' >> /etc/systemd/system/sglang-gateway.service; "
+        "set -e; echo '# by hand' >> /etc/systemd/system/sglang-gateway.service; "
         "chmod 0644 /etc/sglang-gateway/client.key; rm /etc/sglang-gateway/gateway.json; "
-        "echo '# by hand' >> /opt/sglang-gateway/current/venv/lib/python3*/site-packages/"
-        "sglang_router/version.py; systemctl disable --quiet --now sglang-gateway",
+        # A shell expands no pattern behind >>.
+        "version=$(echo /opt/sglang-gateway/current/venv/lib/python3*/site-packages/"
+        "sglang_router/version.py); echo '# by hand' >> $version; "
+        "systemctl disable --quiet --now sglang-gateway",
     )
     outcome = fleet.deploy(extra=CHANGE, seconds=PLAY_SECONDS)
     assert outcome.code == 0, outcome.output
