@@ -150,7 +150,8 @@ def rank(found: Iterable[Candidate], python: str, lock: Sequence[_stack.Pin]) ->
 
     Args:
         found: Releases.
-        python: The new environment's `pyvenv.cfg`: another Python's bytecode is of no use.
+        python: The new environment's `pyvenv.cfg`: another Python's bytecode is of no use, and
+            another uv writes other scripts.
         lock: What is to be installed.
     """
     fit = [one for one in found if one.python == python and shared(one.pins, lock)]
@@ -293,9 +294,10 @@ def take(donor: Donor, tree: Path, lock: Iterable[_stack.Pin]) -> Taken:
         for name in part:
             link(f"{theirs}/{name}", f"{ours}/{name}")
 
-    # Nearly all of it is the kernel's work; neighbours are in one folder, which it locks.
+    # Nearly all of it is the kernel's work; neighbours are in one folder, which it locks. These
+    # threads have a low priority: the serving engine's come first.
     size = -(-len(links) // _PARTS) or 1
-    with ThreadPoolExecutor(min(_PARTS, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(_PARTS, os.cpu_count() or 1), "link", os.nice, (10,)) as pool:
         list(pool.map(link_all, (links[at : at + size] for at in range(0, len(links), size))))
     return Taken(frozenset(chosen), tuple(names), tuple(uncompiled))
 
