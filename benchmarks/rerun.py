@@ -59,14 +59,20 @@ class Row:
 class Fleet:
     """Lab nodes of this benchmark."""
 
-    def __init__(self, name: str) -> None:
-        """Make the lab's folder; downloads are shared with the operator's lab."""
+    def __init__(self, name: str, like: Fleet | None = None) -> None:
+        """Make the lab's folder; downloads are shared with the operator's lab.
+
+        With `like`, an engine's key is that fleet's: with another one the launch would differ.
+        """
         self.state = LAB / f"bench-{name}"
         self.state.mkdir(parents=True, exist_ok=True)
         for shared in SHARED:
             link = self.state / shared
             if not link.is_symlink():
                 link.symlink_to(Path("..") / shared)
+        if like is not None:
+            shutil.rmtree(self.state / "secrets", ignore_errors=True)
+            shutil.copytree(like.state / "secrets", self.state / "secrets")
         self.environment = {
             **os.environ,
             "LAB_STATE": str(self.state),
@@ -167,15 +173,18 @@ def measure(counts: Sequence[int], times: int, trivial: Path) -> list[Row]:
         node = one.state / "nodes" / "lab-1"
         with merged(node / "upper", (node / "lower").resolve()) as base:
             for count in [count for count in counts if count > 1]:
-                rows += measure_fleet(count, times, trivial, base, single)
+                rows += measure_fleet(count, times, trivial, base, (one, single))
     finally:
         one.lab("down")
     return rows
 
 
-def measure_fleet(count: int, times: int, trivial: Path, base: Path, single: float) -> list[Row]:
-    """Re-runs on many nodes, against as many re-runs on one."""
-    fleet = Fleet("fleet")
+def measure_fleet(
+    count: int, times: int, trivial: Path, base: Path, alone: tuple[Fleet, float]
+) -> list[Row]:
+    """Re-runs on many nodes, against as many re-runs on the one that they stand on."""
+    one, single = alone
+    fleet = Fleet("fleet", like=one)
     fleet.lab("down")
     fleet.lab("up", "--nodes", str(count), "--base", str(base))
     running = memory_gib() - SPARE_GIB >= count * ENGINE_GIB
