@@ -147,7 +147,7 @@ def test_a_controller_that_is_killed_in_the_middle_of_a_task(node: Broken) -> No
 def test_two_controllers_with_the_same_launch(node: Broken) -> None:
     node.wanted = node.other()
     both = node.deploy_twice(node.wanted, node.wanted)
-    assert [one.code for one in both] == [0, 0], both
+    assert [one.code for one in both] == [0, 0], "\n".join(one.output for one in both)
     assert node.run("systemctl show sglang -p NRestarts --value") == "0"
 
 
@@ -158,7 +158,8 @@ def test_two_controllers_with_different_launches(node: Broken) -> None:
     wanted = [{"engine_context_length": tokens} for tokens in (1500, 1600)]
     both = node.deploy_twice(*wanted)
     codes = [one.code for one in both]
-    assert sorted(code != 0 for code in codes) == [False, True], both
+    said = "\n".join(one.output for one in both)
+    assert sorted(code != 0 for code in codes) == [False, True], said
     winner, loser = (both[0], both[1]) if codes[0] == 0 else (both[1], both[0])
     node.wanted = wanted[0] if winner is both[0] else wanted[1]
     assert loser.says("somebody else has deployed meanwhile"), loser.output
