@@ -98,15 +98,15 @@ class Candidate:
     python: str
 
 
-def candidates(root: Path) -> tuple[list[Candidate], list[_sealed.Change]]:
+def candidates(root: Path) -> tuple[list[Candidate], dict[str, list[_sealed.Change]]]:
     """Read every complete release of a node.
 
     Args:
         root: The product's folder.
 
     Returns:
-        Those to take over from, and all that differs in the others. Their files are shared with
-        uv's cache: what was changed in one may be changed there.
+        Those to take over from, and what differs in each of the others. Their files are shared
+        with uv's cache: what was changed in one may be changed there.
 
     Raises:
         PermissionError: One is not all readable for this user.
@@ -116,7 +116,7 @@ def candidates(root: Path) -> tuple[list[Candidate], list[_sealed.Change]]:
     with ThreadPoolExecutor(max(1, min(len(trees), os.cpu_count() or 1))) as pool:
         readings = list(pool.map(_release.read, trees))
     found = [_candidate(tree, reading) for tree, reading in zip(trees, readings, strict=True)]
-    changes = [change for reading in readings for change in reading.changes]
+    changes = {tree.name: one.changes for tree, one in zip(trees, readings, strict=True)}
     return [one for one in found if one is not None], changes
 
 

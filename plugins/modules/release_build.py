@@ -116,10 +116,24 @@ def clean(module: AnsibleModule, paths: _release.Paths) -> list[_takeover.Candid
         Those that something may be taken over from.
     """
     full = module.params["verify"] == "full"
-    found, changes = ([], []) if full else _takeover.candidates(paths.root)
+    found, changes = ([], {}) if full else _takeover.candidates(paths.root)
     drift = module.params["drift"]
+    others = {
+        name: [change["file"] for change in changed if not _own(change)]
+        for name, changed in changes.items()
+        if name != paths.release
+    }
+    for name, files in others.items():
+        if files:
+            module.warn(
+                f"release {name}: {len(files)} of its libraries' files changed by hand, such as "
+                f"{files[0]}. Each build throws uv's cache away and unpacks every wheel, for as "
+                f"long as that release is there. Remedy: deploy it, which builds it anew, or "
+                f"remove {paths.root / 'releases' / name} when nothing goes back to it"
+            )
     # What was changed in place in a release was changed in uv's cache as well.
-    if full or not all(_own(change) for change in [*changes, *drift]):
+    changed = [change for every in changes.values() for change in every] + drift
+    if full or not all(map(_own, changed)):
         shutil.rmtree(_uv.Uv.cache(paths.root), ignore_errors=True)
     # What of such a drift hides behind size and time is in every tree that shares the file.
     return found if all(map(_own, drift)) else []

@@ -240,6 +240,14 @@ def test_what_was_changed_by_hand_in_the_first_does_not_reach_the_second(
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=second, check=True)
 
 
+def test_a_changed_release_that_makes_builds_slow_is_named(node: Node) -> None:
+    assert not node.build("lab-other").get("warnings")
+    in_place(_of(node.root / "releases" / FIRST) / "torch/nn/__init__.py", BAD.encode())
+    (said,) = node.build(SECOND)["warnings"]
+    assert f"release {FIRST}: 1 of its libraries' files changed by hand" in str(said)
+    assert "torch/nn/__init__.py" in str(said)
+
+
 def test_with_a_full_reading_nothing_is_taken_over(node: Node) -> None:
     """An edit that size and time hide is in uv's cache too, and in no release built that way."""
     edited = _of(node.root / "releases" / FIRST) / "torch/nn/__init__.py"
