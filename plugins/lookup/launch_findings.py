@@ -66,6 +66,7 @@ _raw:
 """
 
 import functools
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules impo
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
 from ansible_collections.sm120.sglang.plugins.module_utils._tree import open_tree
+from ansible_collections.sm120.sglang.plugins.plugin_utils import _remembered
 from ansible_collections.sm120.sglang.plugins.plugin_utils._remembered import (
     fingerprint,
     remembered,
@@ -109,7 +111,7 @@ def wheels(stack: Mapping[str, Any], wheelhouse: Path) -> list[Path]:
 def own_files() -> list[list[Any]]:
     """Fingerprints of the code that a judgement is made by."""
     parts = [_stack, _verified, _arguments, _patch, _tree]
-    files = [Path(__file__)]
+    files = [Path(__file__), Path(_remembered.__file__)]
     for part in parts:
         place = Path(str(part.__file__))
         files += sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
@@ -178,7 +180,7 @@ class LookupModule(LookupBase):
                 return [{"wheel": "", "findings": []}]
             locks = [Path(lock["path"]) for lock in stack["locks"].values()]
             files = [fingerprint(path) for path in [*locks, *there]]
-            parts = [own_files(), release, files, options]
+            parts = [sys.version_info[:3], own_files(), release, files, options]
             made = remembered(wheelhouse, parts, lambda: self._judge(stack, wheelhouse))
         except (PatchError, _stack.StackError, OSError) as error:
             raise AnsibleLookupError(

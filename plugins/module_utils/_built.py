@@ -156,8 +156,11 @@ def sources(tree: Path, found: Iterable[Metadata]) -> list[str]:
     for entry in found:
         packages = entry.folder.parent
         listed = files_of(entry.folder, str(packages.relative_to(tree)))
+        if not listed:  # nothing says what is its own
+            return sorted(str(path.relative_to(tree)) for path in packages.rglob("*.py"))
         names.update(name for name in listed if name.endswith(".py"))
-    return sorted(names)
+    # A RECORD may name what its wheel lacks.
+    return sorted(name for name in names if (tree / name).is_file())
 
 
 def stale(tree: Path, names: Iterable[str], tag: str) -> list[str]:

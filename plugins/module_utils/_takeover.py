@@ -385,7 +385,8 @@ def known_sums(donor: Donor, tree: Path, entries: Mapping[str, _sealed.Entry]) -
         code = donor.bytecode_of(name)
         for one in (name,) if code is None else (name, code):
             status = _shared(f"{theirs}/{one}", f"{ours}/{one}")
-            if status is not None and (one is name or donor.unwritten(status)):
+            whole = status is not None and (one is name or donor.unwritten(status))
+            if whole and one in donor.sums:
                 found[one] = donor.sums[one]
     return found
 

@@ -87,6 +87,7 @@ shared:
   returned: when a tree was built
 """
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -187,6 +188,7 @@ def build(module: AnsibleModule, paths: _release.Paths) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
+    os.umask(0o022)  # the engine's user reads what root writes here
     module = AnsibleModule(
         argument_spec={
             "root": {"type": "path", "required": True},

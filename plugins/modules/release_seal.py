@@ -222,6 +222,7 @@ def known_sums(
 
 def main() -> None:
     """Run the module."""
+    os.umask(0o022)  # the engine's user reads what root writes here
     module = AnsibleModule(
         argument_spec={
             "root": {"type": "path", "required": True},

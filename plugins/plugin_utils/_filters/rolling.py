@@ -16,6 +16,8 @@ _NOBODY = "all:!all"
 _EARLIER = "failed before its switch, see above"
 # What takes an engine out of service: its own switch, or a change of its host before that.
 _SWITCH, _HOST = "switches", "host"
+# That its host was changed in turn.
+_TURN = "_deploy_turn"
 
 
 def _known(hostvars: Mapping[str, Any], host: str, name: str) -> Any:
@@ -43,7 +45,10 @@ def _units(
         known = [states[member] for member in members if member in states]
         if len(known) == len(members):
             serving = all(one["serving"] for one in known)
-            switches = any(one[what] for one in known) and (serving or what == _SWITCH)
+            # Once its turn is over, nothing is left to do for a host: it had one all the same.
+            had = what == _HOST and any(_known(hostvars, member, _TURN) for member in members)
+            wanted = had or any(one[what] for one in known)
+            switches = wanted and (serving or what == _SWITCH)
             read.setdefault(members[0], Unit(members, serving, switches))
         elif known or host in targets or _known(hostvars, host, _RESULT):
             lost.setdefault(members[0], Unit(members, serving=False, switches=False))

@@ -9,12 +9,14 @@ import marshal
 import os
 import py_compile
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import _built, _release
 from ansible_collections.sm120.sglang.plugins.modules import release_build, release_seal
 
@@ -240,12 +242,18 @@ def test_what_was_changed_by_hand_in_the_first_does_not_reach_the_second(
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=second, check=True)
 
 
-def test_a_changed_release_that_makes_builds_slow_is_named(node: Node) -> None:
-    assert not node.build("lab-other").get("warnings")
+def test_a_changed_release_that_makes_builds_slow_is_named(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(AnsibleModule, "warn", lambda module, text: told.append(text))
+    node.build("lab-other")
+    assert told == []
     in_place(_of(node.root / "releases" / FIRST) / "torch/nn/__init__.py", BAD.encode())
-    (said,) = node.build(SECOND)["warnings"]
-    assert f"release {FIRST}: 1 of its libraries' files changed by hand" in str(said)
-    assert "torch/nn/__init__.py" in str(said)
+    node.build(SECOND)
+    (said,) = told
+    assert f"release {FIRST}: 1 of its libraries' files changed by hand" in said
+    assert "torch/nn/__init__.py" in said
 
 
 def test_with_a_full_reading_nothing_is_taken_over(node: Node) -> None:
@@ -304,6 +312,37 @@ def test_only_wheels_that_both_have_are_taken_over(node: Node, make_wheel: Any) 
     }
     assert bytecode(_of(second), "transformers/new.py").is_file()
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=second, check=True)
+
+
+def test_a_record_that_names_what_is_not_there_is_no_obstacle(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = _built.files_of
+
+    def more(folder: Path, packages: str) -> dict[str, str]:
+        return {**real(folder, packages), f"{packages}/torch/gone.py": "0" * 64}
+
+    monkeypatch.setattr(_built, "files_of", more)
+    tree = node.whole(SECOND, verify="full")
+    assert bytecode(_of(tree)).is_file()
+
+
+def test_without_a_usable_record_every_source_is_compiled(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_built, "files_of", lambda folder, packages: {})
+    tree = node.whole(SECOND, verify="full")
+    assert bytecode(_of(tree)).is_file()
+
+
+def test_what_is_built_can_be_read_by_others_under_any_umask(node: Node) -> None:
+    before = os.umask(0o077)
+    try:
+        tree = node.whole(SECOND, verify="full")
+    finally:
+        os.umask(before)
+    paths = [path for path in [tree, *tree.rglob("*")] if not path.is_symlink()]
+    assert [path for path in paths if not path.stat().st_mode & stat.S_IROTH] == []
 
 
 def test_another_python_takes_nothing_over(node: Node) -> None:

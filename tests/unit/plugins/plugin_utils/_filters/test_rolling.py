@@ -184,6 +184,18 @@ def test_hosts_obey_serial_canary_and_failures() -> None:
     assert rolling.host_order(found, engines) == ["a", "b", "d"]
 
 
+def test_a_canary_whose_turn_is_over_is_the_canary_still() -> None:
+    rules: dict[str, Any] = {"canary": 1, "max_fail_percentage": 50.0}
+    found = {name: shaken(host(name, **rules)) for name in "abcd"}
+    # As it is read after its turn: there is nothing to do for its host any more.
+    found["a"] = {**host("a", **rules), "_deploy_turn": True}
+    found["b"] = ended({**found["b"], "_deploy_turn": True}, "failed")
+    assert rolling.host_refusal(found, list("abcd"), ["c"], "c") == ""
+    found["a"] = ended(found["a"], "failed")
+    said = rolling.host_refusal(found, list("abcd"), ["c"], "c")
+    assert said == "the canary a failed"
+
+
 def test_what_is_down_takes_a_place_of_a_host_too() -> None:
     found = {"a": shaken(host("a")), "b": host("b", serving=False)}
     assert "1 of 2 are out of service (b)" in rolling.host_refusal(found, ["a", "b"], ["a"], "a")
