@@ -8,39 +8,16 @@ that a collection has, in every task's own process.
 from __future__ import annotations
 
 import functools
+import importlib
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.plugin_utils._filters import (
-    benchmark,
-    contract,
-    cuda,
-    deploy,
-    distribution,
-    gateway,
-    group,
-    host,
-    launch,
-    pairing,
-    proof,
-    rolling,
-    status,
-)
+from ansible_collections.sm120.sglang.plugins.plugin_utils import _filters
 
-_PARTS = (
-    benchmark,
-    contract,
-    cuda,
-    deploy,
-    distribution,
-    gateway,
-    group,
-    host,
-    launch,
-    pairing,
-    proof,
-    rolling,
-    status,
+_PARTS = tuple(
+    importlib.import_module(f"{_filters.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(_filters.__path__)
 )
 
 
