@@ -157,6 +157,16 @@ def host_turns(hostvars: Mapping[str, Any], engines: Sequence[str]) -> list[str]
     return ["hosts are changed in turn, those with one number at once:", *lines]
 
 
+def host_left(hostvars: Mapping[str, Any], engines: Sequence[str], host: str) -> list[str]:
+    """What would take a node's engine down for its host although its turn is over.
+
+    An engine that serves nobody is disturbed by nothing.
+    """
+    read, _lost = _units(hostvars, engines, _HOST)
+    serves = any(unit.serving for unit in read if host in unit.hosts)
+    return list(_known(hostvars, host, _UNIT)[_HOST]) if serves else []
+
+
 def host_refusal(
     hostvars: Mapping[str, Any], engines: Sequence[str], batch: Sequence[str], host: str
 ) -> str:
@@ -222,6 +232,7 @@ def filters() -> dict[str, Callable[..., Any]]:
         "deploy_refusal": deploy_refusal,
         "deploy_sizes": deploy_sizes,
         "deploy_table": deploy_table,
+        "host_left": host_left,
         "host_order": host_order,
         "host_refusal": host_refusal,
         "host_sizes": host_sizes,

@@ -217,3 +217,20 @@ def test_after_its_turn_a_node_goes_on_with_the_others() -> None:
     """A host that was changed is read anew: nothing of it disturbs any more."""
     found = {"a": host("a"), "b": ended(shaken(host("b")), "failed"), "c": host("c")}
     assert rolling.deploy_order(found, ["a", "b", "c"], "prepares") == ["a", "c"]
+
+
+def test_what_a_turn_has_left_counts_where_an_engine_serves() -> None:
+    after: dict[str, Any] = {"_deploy_turn": True}
+    pair = host("c", "d")
+    found = {
+        "a": {**shaken(host("a")), **after},
+        "b": {**host("b"), **after},
+        "c": {**pair, **after},
+        "d": {**shaken(pair), **after},
+        "e": shaken(host("e", "f")),  # its other node is down: it serves nobody
+        "f": host("e", "f", serving=False),
+    }
+    left = {name: rolling.host_left(found, list(found), name) for name in found}
+    assert left == {name: ["driver: a -> b"] if name in "ad" else [] for name in found}
+    del found["c"]["_deploy_unit"]
+    assert rolling.host_left(found, list(found), "d") == []
