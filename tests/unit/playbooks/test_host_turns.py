@@ -6,8 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.unit.playbooks.plays import parts, run
+import yaml
 
+from tests.unit.playbooks.plays import REPOSITORY, parts, run
+from tests.unit.roles.test_roles import tasks_in
+
+TURN = "Change the hosts of engines that serve"
 PREPARE = "Prepare beside what serves"
 RULES = {"serial": 1, "canary": 0, "max_fail_percentage": 0.0}
 
@@ -49,3 +53,111 @@ def test_an_engine_does_not_go_down_for_its_host_beside_all_others(tmp_path: Pat
     # The other one goes on.
     assert "cuda_stack was asked on b" in done.output
     assert "b r-1 nothing failed" in done.output
+
+
+# What stops, starts and asks an engine in a turn; each of it is done again by a later switch.
+STEPS = (
+    "rollback/tasks/restore.yml",
+    "rollback/tasks/restore_group.yml",
+    "health_gate/tasks/run.yml",
+    "health_gate/tasks/confirm.yml",
+    "engine/tasks/stop_group.yml",
+)
+OWNERS = ("rollback", "health_gate", "engine")
+
+
+def noted(file: str) -> set[str]:
+    """The facts and results that a task file leaves for others."""
+    found = set()
+    for task in tasks_in(yaml.safe_load((REPOSITORY / "roles" / file).read_text("utf-8"))):
+        found |= {*task.get("ansible.builtin.set_fact", {}), task.get("register", "__")}
+    return {name for name in found if not name.startswith("__")}
+
+
+def test_all_that_a_turn_notes_of_an_engine_is_forgotten_after_it() -> None:
+    said = set[str]().union(*map(noted, STEPS))
+    assert {"_rollback_ready", "_rollback_switched", "_health_gate_refusal"} < said
+    assert set[str]().union(*(noted(f"{role}/tasks/forget.yml") for role in OWNERS)) == said
+
+
+PAIR = {"name": "pair", "members": ["a", "b"], "size": 2, "head": "a"}
+
+
+def came_back() -> dict[str, Any]:
+    """What a node says when its turn went well."""
+    stopped = {"release": "r-1", "changed": True}
+    return {
+        "engine_group": "pair",
+        "_rollback_ready": True,
+        "_rollback_together": True,
+        "_rollback_stopped": stopped,
+        "_rollback_switched": stopped,
+        "_rollback_refusal": {},
+        "_engine_stopped": stopped,
+        "_health_gate_ready": {"ready": True, "invocation_id": "of-the-turn"},
+        "_health_gate_proof": {"verdict": "ok", "accept_length": 4.0},
+        "_health_gate_refusal": {},
+    }
+
+
+def later(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The end of the turn on both nodes, then these tasks on the first: the other dropped out."""
+    (turn,) = parts("playbooks/deploy.yml", TURN)
+    (block,) = [task for task in turn["tasks"] if "always" in task]
+    play = {"gather_facts": False}
+    have = [
+        {"ansible.builtin.import_role": {"name": f"sm120.sglang.{role}", "tasks_from": file}}
+        for role, file in (("health_gate", "variables.yml"), ("engine", "variables.yml"))
+    ]
+    return [
+        {**play, "hosts": "pair", "tasks": block["always"]},
+        {**play, "hosts": "a", "tasks": [*have, *tasks]},
+    ]
+
+
+def test_a_node_that_dropped_out_after_its_turn_is_not_gone_back_without(tmp_path: Path) -> None:
+    restore = {
+        "ansible.builtin.include_role": {
+            "name": "sm120.sglang.rollback",
+            "tasks_from": "restore_group.yml",
+        },
+        "vars": {
+            "_rollback_launch": "l-1",
+            "_rollback_reading": {"launches": {"records": {"l-1": {"gate": {"group": PAIR}}}}},
+        },
+    }
+    facts = {"a": came_back(), "b": came_back()}
+    done = run(tmp_path, facts, later([restore]), groups={"pair": ["a", "b"]})
+    assert done.status == 2, done.output
+    assert "b of the engine pair cannot go back" in done.output
+    assert "Stop the head" not in done.output
+
+
+def test_what_a_node_said_in_its_turn_is_no_word_about_a_later_launch(tmp_path: Path) -> None:
+    """Each question that an engine's nodes answer each other, asked by the one that is left."""
+    group, pair = {**PAIR, "rank": 0}, "_health_gate_group | sm120.sglang.group"
+    questions = {
+        "verdict": "_health_gate_verdict",
+        "stopped": f"{pair}_unstopped(hostvars, '_engine_stopped')",
+        "back": f"{pair}_unswitched(hostvars, '_rollback_switched')",
+        "half": "_health_gate_half_switched",
+        "changed": "(_rollback_switched | default({})) is changed",
+        "start": "(_health_gate_ready | default({})).invocation_id | default('', true)",
+        "accept": "_health_gate_proof.accept_length | default(none)",
+    }
+    own = {"_engine_stopped": {"release": "r"}, "_health_gate_refusal": {}}
+    ask = {
+        "ansible.builtin.debug": {
+            "msg": " ".join(f"{name}=<{{{{ {asked} }}}}>" for name, asked in questions.items())
+        },
+        "vars": {"_health_gate_group": group},
+    }
+    facts = {"a": came_back(), "b": came_back()}
+    tasks = [{"ansible.builtin.set_fact": own}, ask]
+    done = run(tmp_path, facts, later(tasks), groups={"pair": ["a", "b"]})
+    assert done.status == 0, done.output
+    lost = "b: it cannot be reached any more"
+    assert f"verdict=<{{'msg': '{lost}', 'no_verdict': True}}>" in done.output
+    assert f"stopped=<['{lost}']>" in done.output
+    assert "back=<{'msg': 'a: it cannot be reached any more" in done.output
+    assert "half=<False> changed=<False> start=<> accept=<>" in done.output, done.output
