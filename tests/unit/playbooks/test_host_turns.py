@@ -146,14 +146,14 @@ def test_what_a_node_said_in_its_turn_is_no_word_about_a_later_launch(tmp_path: 
         "accept": "_health_gate_proof.accept_length | default(none)",
     }
     own = {"_engine_stopped": {"release": "r"}, "_health_gate_refusal": {}}
-    ask = {
+    ask: dict[str, Any] = {
         "ansible.builtin.debug": {
             "msg": " ".join(f"{name}=<{{{{ {asked} }}}}>" for name, asked in questions.items())
         },
         "vars": {"_health_gate_group": group},
     }
     facts = {"a": came_back(), "b": came_back()}
-    tasks = [{"ansible.builtin.set_fact": own}, ask]
+    tasks: list[dict[str, Any]] = [{"ansible.builtin.set_fact": own}, ask]
     done = run(tmp_path, facts, later(tasks), groups={"pair": ["a", "b"]})
     assert done.status == 0, done.output
     lost = "b: it cannot be reached any more"
