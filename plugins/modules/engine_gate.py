@@ -42,7 +42,9 @@ options:
         description: A text that the answer contains. Either this or O(known_answer.matches).
         type: str
       matches:
-        description: A regular expression that is found in the answer.
+        description:
+          - A regular expression that is found in the answer; of a model that thinks, in the
+            thinking or in what follows.
         type: str
   speculative:
     description: Whether the engine runs with speculative decoding.
@@ -117,8 +119,8 @@ EXAMPLES = r"""
       messages:
         - role: user
           content: "Reply with one word: what is the capital of France?"
-      max_tokens: 64
-      matches: Paris
+      max_tokens: 512 # for a model that thinks first
+      matches: (?i)\bparis\b
   become: true
 
 - name: Look again, briefly

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _SHORT = 8
 _TOOL_TOKENS = 512
-_ROOM = 256  # tokens of the context that stay for chat template and answer
+_ROOM = 256  # tokens of the context that stay for the chat template
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,11 @@ class MoreChecks:
         server = self._subject.server
         bounds = [self._plan.long_prompt_tokens]
         names = ("context_length", "max_req_input_len", "max_total_num_tokens")
-        bounds += [server[name] - _ROOM for name in names if isinstance(server.get(name), int)]
-        return gate_more.padded(
-            self._subject.question, max(1, min(bounds)), self._subject.per_token
-        )
+        question = self._subject.question
+        # The engine refuses what would not fit with a whole answer.
+        room = _ROOM + question.max_tokens
+        bounds += [server[name] - room for name in names if isinstance(server.get(name), int)]
+        return gate_more.padded(question, max(1, min(bounds)), self._subject.per_token)
 
     def _ask(self, question: KnownAnswer) -> Answer:
         if question.prompt:

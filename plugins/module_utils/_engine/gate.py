@@ -202,8 +202,10 @@ def completion_text(answer: Answer) -> str | None:
         return str(body["text"])
     try:
         message = body["choices"][0]["message"]
-        # With a reasoning parser a short answer may never leave the reasoning.
-        return (message.get("reasoning_content") or "") + (message.get("content") or "")
+        # With a reasoning parser a short answer may never leave the reasoning. Apart, so that the
+        # last word of one and the first of the other stay words.
+        parts = (message.get("reasoning_content") or "", message.get("content") or "")
+        return "\n".join(part for part in parts if part)
     except (KeyError, IndexError, TypeError, AttributeError):
         return None
 
@@ -227,6 +229,16 @@ def finish_reason(answer: Answer) -> str:
     if isinstance(reason, dict):
         reason = reason.get("type")
     return reason if isinstance(reason, str) else ""
+
+
+_BROKEN = (
+    "generation is broken though the engine is healthy: a wrong or damaged model, or kernels that "
+    "compute wrong results on this card"
+)
+_CUT = (
+    "; or, where the text makes sense, the answer was cut before it came: give "
+    "health_gate_known_answer more max_tokens"
+)
 
 
 def judge_completion(answer: Answer, seconds: float, wanted: KnownAnswer | None = None) -> Check:
@@ -254,15 +266,8 @@ def judge_completion(answer: Answer, seconds: float, wanted: KnownAnswer | None 
             "the engine ends requests without generating: read its journal",
         )
     if wanted is not None and not wanted.holds(text):
-        return Check(
-            name,
-            FAIL,
-            repr(shorten(text)),
-            wanted.wanted,
-            what,
-            "generation is broken though the engine is healthy: a wrong or damaged model, or "
-            "kernels that compute wrong results on this card",
-        )
+        cut = "" if reason != "length" else _CUT
+        return Check(name, FAIL, repr(shorten(text)), wanted.wanted, what, _BROKEN + cut)
     return Check(name, OK, repr(shorten(text, 40)), wanted.wanted if wanted else None, what)
 
 

@@ -93,7 +93,9 @@ def checks(
         run = GateRun(
             reader=UnitReader(node, "sglang.service"),
             http=EngineHTTP(node.http(), ADDRESS, web.port, "k"),
-            plan=GatePlan(known_answer=COUNTING, min_verify_steps=10, more=plan, **over),
+            plan=GatePlan(
+                **{"known_answer": COUNTING, "min_verify_steps": 10, "more": plan, **over}
+            ),
             say=lambda _seconds, _text: None,
             gpus=lambda: gpus,
         )
@@ -145,6 +147,21 @@ def test_what_is_not_asked_for_says_why_it_was_left_out() -> None:
     nothing, _seen = checks(Engine(disable_radix_cache=True), gpus=[])
     assert nothing["repeated_prompt"].evidence == "the engine runs without a prefix cache"
     assert nothing["gpu_memory"].evidence == "nvidia-smi shows no GPU on this node"
+
+
+def test_the_long_prompt_leaves_room_for_a_whole_answer() -> None:
+    """The engine refuses a request whose prompt and answer together do not fit its context."""
+    thinking = KnownAnswer(COUNTING.prompt, COUNTING.messages, 512, COUNTING.expect)
+    context = 2048
+    plan = MorePlan(long_prompt_tokens=100_000)
+    _found, seen = checks(Engine(context_length=context), plan, known_answer=thinking)
+    long = [body for path, body in seen if path == "/v1/chat/completions"][-1]
+    recorded = exchanges("http-hit")["generate_0"]
+    per_token = recorded["body"]["meta_info"]["prompt_tokens"]
+    characters = len(long["messages"][0]["content"])
+    prompts = [body["text"] for path, body in seen if path == "/generate"]
+    assert characters > 4000
+    assert characters / (len(prompts[0]) / per_token) + long["max_tokens"] < context
 
 
 def no_long_ones(body: dict[str, Any]) -> tuple[int, Any]:

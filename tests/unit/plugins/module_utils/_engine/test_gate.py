@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     Check,
     KnownAnswer,
@@ -29,6 +31,7 @@ from hypothesis import strategies as st
 
 from tests.unit.plugins.module_utils._engine.recordings import answer, exchanges
 
+REPOSITORY = Path(__file__).parents[5]
 UNIT = UnitState("e.service", "loaded", "active", "running", "success", 0, 5, "aa", 0, 1.0)
 COUNTING = KnownAnswer(messages=({"role": "user", "content": "x"},), expect=" one two three")
 
@@ -160,6 +163,14 @@ class TestCompletion:
         message["reasoning_content"] = None
         assert judge_completion(Answer(200, body), 1, COUNTING).verdict == "fail"
 
+    def test_an_answer_that_was_cut_says_so(self) -> None:
+        wanted = KnownAnswer(prompt="x", expect="Paris")
+        cut = judge_completion(answer("http-hit", "chat_counting"), 1, wanted)
+        assert "finish reason length" in cut.evidence
+        assert "more max_tokens" in cut.remedy
+        whole = judge_completion(generated({"finish_reason": {"type": "stop"}}), 1, wanted)
+        assert "max_tokens" not in whole.remedy
+
     @pytest.mark.parametrize(
         ("reply", "evidence"),
         [
@@ -182,6 +193,61 @@ class TestCompletion:
         text = explain(answer("http-hit", "too_long"))
         assert text.startswith("HTTP 400 Requested token count exceeds the model's maximum")
         assert len(text) < 140
+
+
+DEFAULTS = yaml.safe_load((REPOSITORY / "roles/health_gate/defaults/main.yml").read_text())
+
+
+def said(thought: str | None, text: str | None, reason: str = "stop") -> Answer:
+    """A chat answer as the engine gives it behind a reasoning parser."""
+    message = {"role": "assistant", "content": text, "reasoning_content": thought}
+    choice = {"message": message, "finish_reason": reason}
+    return Answer(200, {"choices": [choice], "usage": {"completion_tokens": 40}})
+
+
+class TestTheQuestionThatIsAskedWhereNoneIsSet:
+    """Each answer in a form that an engine with or without a reasoning parser gives it."""
+
+    def check(self, reply: Answer) -> Check:
+        wanted = known_answer(DEFAULTS["health_gate_known_answer"])
+        assert wanted is not None
+        return judge_completion(reply, 1, wanted)
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            said(None, "Paris"),
+            said("The user wants one word", "Paris"),
+            said("They ask for one word. It is **PARIS**. I will", None, "length"),
+            said(None, "They ask for one word: Paris.</think>Paris"),
+        ],
+        ids=["instant", "thought", "cut while it thinks", "no parser"],
+    )
+    def test_the_answer_of_a_model_that_works(self, reply: Answer) -> None:
+        assert self.check(reply).verdict == "ok"
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            said(None, "!!!!!!!!!!!!!!!!"),
+            said("the the the the the", None, "length"),
+            said(None, "Reply with one word: what is the capital of France?"),
+            said("", ""),
+            said(None, "comparison of parishes"),
+        ],
+        ids=["one token", "a loop", "the question", "nothing", "parts of words"],
+    )
+    def test_what_broken_kernels_say(self, reply: Answer) -> None:
+        check = self.check(reply)
+        assert (check.id, check.verdict) == ("known_answer", "fail")
+        assert "generation is broken" in check.remedy
+
+    def test_it_leaves_room_to_think(self) -> None:
+        wanted = known_answer(DEFAULTS["health_gate_known_answer"])
+        assert wanted is not None
+        assert wanted.max_tokens >= 256
+        # An engine that echoes is no engine that answers.
+        assert not wanted.holds(str(wanted.messages))
 
 
 class TestOtherChecks:
