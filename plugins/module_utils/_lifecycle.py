@@ -16,6 +16,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._release import needs
 _ASKED = {
     name: f"health_gate_{name}"
     for name in (
+        "request_timeout",
+        "checks_timeout",
         "known_answer",
         "accept_length_warn",
         "accept_length_fail",

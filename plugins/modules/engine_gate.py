@@ -66,11 +66,11 @@ options:
     description:
       - Seconds for one request. The first one may compile kernels for more than a minute.
     type: float
-    default: 180
+    default: 300
   timeout:
-    description: Seconds after which no further request is made for the accept length.
+    description: Seconds after which no further check is begun; what is not made by then fails.
     type: float
-    default: 600
+    default: 1200
   kv_tokens:
     description: Tokens that the KV cache must hold; 0 for no floor.
     type: int

@@ -64,8 +64,8 @@ class GatePlan:
     min_verify_steps: int = 40
     warn_below: float = 2.0
     fail_below: float = 1.2
-    request_timeout: float = 180.0
-    timeout: float = 600.0
+    request_timeout: float = 300.0
+    timeout: float = 1200.0
     quick: bool = False
     more: MorePlan | None = None
     prompts: Sequence[str] = PROMPTS

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.sm120.sglang.plugins.action import engine_gate
 
 REPOSITORY = Path(__file__).parents[3]
 ROLES = sorted(path.name for path in (REPOSITORY / "roles").iterdir() if path.is_dir())
@@ -239,6 +240,17 @@ def test_inventories_use_variables_that_exist(inventory: str) -> None:
         ours = {name for name in names if name.startswith(tuple(f"{role}_" for role in ROLES))}
         assert ours <= known, path
         assert all(name.startswith("lab_") for name in names - ours), path
+
+
+def test_the_gate_is_given_every_question_and_limit() -> None:
+    """One that the role forgets would be left out of the gate, without a word."""
+    task = load("health_gate", "tasks/confirm.yml")[0]["sm120.sglang.engine_gate"]
+    assert set(task) == set(engine_gate.ActionModule.spec)
+    asked = load("health_gate", "vars/main.yml")["_health_gate_asked"]
+    texts = yaml.safe_dump([task, load("health_gate", "tasks/run.yml")])
+    assert set(re.findall(r"_health_gate_subject\.(\w+)", texts)) == set(asked)
+    variables = set(re.findall(r"\bhealth_gate_\w+", yaml.safe_dump(asked)))
+    assert variables == set(options("health_gate")) - {"health_gate_rollback"}
 
 
 SETTLED = {
