@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils import _lock
+
 FOLDER = Path("/var/lib/sglang/failures")
 KEEP = 10
 _RECORD = "failure.json"
@@ -76,16 +78,25 @@ def keep(
     hidden = [form for secret in secrets for form in (secret, json.dumps(secret)[1:-1])]
     place.mkdir(parents=True, mode=0o700, exist_ok=True)
     place.chmod(0o700)
+    texts = {
+        _JOURNAL: journal,
+        _RECORD: json.dumps(asdict(failure), indent=1, sort_keys=True) + "\n",
+        **files,
+    }
+    # Two controllers see the same launch fail in the same second.
+    with _lock.folder(place):
+        return _write(place, failure, {n: redact(text, hidden) for n, text in texts.items()})
+
+
+def _write(place: Path, failure: Failure, texts: Mapping[str, str]) -> Path:
     final = place / name_of(failure)
     fresh = place / f".new-{final.name}"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
-    record = json.dumps(asdict(failure), indent=1, sort_keys=True)
-    texts = {_JOURNAL: journal, _RECORD: record + "\n", **files}
     for name, text in texts.items():
         path = fresh / name
         path.touch(mode=0o600)
-        path.write_text(redact(text, hidden), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     shutil.rmtree(final, ignore_errors=True)
     fresh.rename(final)
     # By the clock this one may be the oldest, when the clock went back.

@@ -15,10 +15,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from ansible_collections.sm120.sglang.plugins.module_utils import _lock
 
 FOLDER = "launches"
 RECORD = "record.json"
@@ -92,6 +94,8 @@ def read(config: Path) -> dict[str, Any]:
         proved themselves, is left out.
     """
     place = folder(config)
+    # First: what a link names was written before it, also by a run that goes on meanwhile.
+    links = {name: _linked(place, name) for name in (SERVING, BEFORE)}
     records: dict[str, Any] = {}
     for entry in sorted(place.iterdir()) if place.is_dir() else []:
         if entry.is_dir() and not entry.is_symlink() and _DIGEST.fullmatch(entry.name):
@@ -99,8 +103,7 @@ def read(config: Path) -> dict[str, Any]:
             if found.get("launch") == entry.name and found.get("release") and _whole(entry, found):
                 records[entry.name] = found
     return {
-        SERVING: _linked(place, SERVING, records),
-        BEFORE: _linked(place, BEFORE, records),
+        **{name: launch if launch in records else "" for name, launch in links.items()},
         "rolled_back": _load(place / ROLLED_BACK),
         "records": records,
     }
@@ -126,12 +129,11 @@ def _load(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _linked(place: Path, name: str, records: Mapping[str, Any]) -> str:
+def _linked(place: Path, name: str) -> str:
     try:
-        target = (place / name).readlink().name
+        return (place / name).readlink().name
     except OSError:
         return ""
-    return target if target in records else ""
 
 
 def load_files(config: Path, launch: str) -> tuple[dict[str, Any], list[File]]:
@@ -157,8 +159,24 @@ def load_files(config: Path, launch: str) -> tuple[dict[str, Any], list[File]]:
     return record, files
 
 
+@contextlib.contextmanager
+def changing(config: Path) -> Iterator[None]:
+    """Let one run at a time change records: two gates of the same launch pass at the same moment.
+
+    Args:
+        config: The configuration folder; it exists.
+
+    Raises:
+        TimeoutError: Somebody else changes them for longer than a minute.
+    """
+    place = folder(config)
+    place.mkdir(mode=0o700, exist_ok=True)
+    with _lock.folder(place):
+        yield
+
+
 def save(config: Path, launch: Launch, files: Iterable[File]) -> bool:
-    """Write a record in one rename.
+    """Write a record in one rename; whoever calls this holds `changing`.
 
     Args:
         config: The configuration folder; it exists.
@@ -181,17 +199,22 @@ def save(config: Path, launch: Launch, files: Iterable[File]) -> bool:
     final, fresh, aside = (place / f"{start}{launch.launch}" for start in ("", ".new-", ".old-"))
     for leftover in (fresh, aside):
         shutil.rmtree(leftover, ignore_errors=True)
-    before = _load(final / RECORD)
-    fresh.mkdir(mode=0o700)
-    for entry in kept:
-        _write(fresh / entry.stored, entry.content)
-    _write(fresh / RECORD, json.dumps(record, indent=1, sort_keys=True) + "\n")
-    _sync(fresh)
-    if final.exists():
-        final.rename(aside)
-    fresh.rename(final)
-    shutil.rmtree(aside, ignore_errors=True)
-    _sync(place)
+    before, text = _load(final / RECORD), json.dumps(record, indent=1, sort_keys=True) + "\n"
+    if before.get("files") == described and _whole(final, before):
+        # Never a moment without the record, for whoever reads it meanwhile.
+        _write(final / RECORD, text)
+        _sync(final)
+    else:
+        fresh.mkdir(mode=0o700)
+        for entry in kept:
+            _write(fresh / entry.stored, entry.content)
+        _write(fresh / RECORD, text)
+        _sync(fresh)
+        if final.exists():
+            final.rename(aside)
+        fresh.rename(final)
+        shutil.rmtree(aside, ignore_errors=True)
+        _sync(place)
     timeless = ("gated_at", "ready_seconds", "accept_length")
     return {k: v for k, v in before.items() if k not in timeless} != {
         k: v for k, v in json.loads(json.dumps(record)).items() if k not in timeless
@@ -232,10 +255,13 @@ def forget_rollback(config: Path) -> None:
 
 def forget(config: Path, launches: Iterable[str]) -> None:
     """Remove records; never the two that links name."""
-    found = read(config)
-    for launch in set(launches) - {found[SERVING], found[BEFORE]}:
-        if _DIGEST.fullmatch(launch):
-            shutil.rmtree(folder(config) / launch, ignore_errors=True)
+    if not folder(config).is_dir():
+        return
+    with changing(config):
+        found = read(config)
+        for launch in set(launches) - {found[SERVING], found[BEFORE]}:
+            if _DIGEST.fullmatch(launch):
+                shutil.rmtree(folder(config) / launch, ignore_errors=True)
 
 
 def _write(path: Path, content: str) -> None:

@@ -9,16 +9,15 @@ in it (see `_sealed`), and `COMPLETE` holds the digests of these two.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _lock,
     _sealed,
     _sealed_before,
     _verified,
@@ -26,7 +25,6 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
 
 COMPLETE = "COMPLETE"
 LOCK_SECONDS = 180.0
-_LOCK_POLL_SECONDS = 0.2
 LISTING, SUMS = "files.list", "SHA256SUMS"
 # What people edit in place: the engine, and on a gateway the router. Only one is in a tree.
 PACKAGES = ("sglang", "sglang-router")
@@ -113,18 +111,12 @@ def build_lock(root: Path, work: str = "building") -> Iterator[None]:
     if not root.is_dir():
         raise ReleaseError(f"{root}: no such folder; the role engine_release makes it")
     with (root / (".lock" if work == "building" else f".lock-{work}")).open("w") as guard:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise ReleaseError(
-                        f"{root}: another deployment is {work} on this node; wait for it and run "
-                        "again"
-                    ) from None
-                time.sleep(_LOCK_POLL_SECONDS)
+        try:
+            _lock.acquire(guard.fileno(), LOCK_SECONDS)
+        except TimeoutError:
+            raise ReleaseError(
+                f"{root}: another deployment is {work} on this node; wait for it and run again"
+            ) from None
         yield
 
 

@@ -35,6 +35,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._node.service import 
 
 ENVIRONMENT = "engine.env"
 _KILL_SECONDS = 10.0
+_SETTLE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _COMMAND_SECONDS = 60.0
 _UNTOUCHED = "the engine was not touched"
@@ -238,6 +239,8 @@ def switch(node: Node, wanted: Wanted, config: Path, *, restart: bool, drain: bo
             # Starts of ours must not use up the limit that stops a crash loop.
             _systemctl("reset-failed", node.unit, check=False)
             _systemctl("start", "--no-block", node.unit)
+            # The lock is kept until then: who waits for it has to see whose start this is.
+            _until(lambda: service.settled(node.unit), _SETTLE_SECONDS)
     except (OSError, SwitchError) as error:
         raise SwitchError(f"the switch was not finished: {error}", touched=restart) from error
     report.between = time.monotonic() - began

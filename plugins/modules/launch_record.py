@@ -123,45 +123,63 @@ def main() -> None:
     )
     asked = module.params
     config, launch = Path(asked["config"]), asked["launch"]
-    known = _launches.read(config)
+    if module.check_mode:
+        module.exit_json(**announced(_launches.read(config), launch))
+    try:
+        with _launches.changing(config):
+            result = keep(asked, config, launch)
+    except OSError as error:
+        told = _os_errors.explain(error, config)
+        module.fail_json(msg=f"the launch serves, but cannot be gone back to: {told}")
+    except _launches.LaunchRecordError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
+
+
+def announced(known: dict[str, Any], launch: str) -> dict[str, Any]:
+    """The module's result as far as the links go; `known` is what `_launches.read` returned."""
     old = known[_launches.SERVING]
-    result: dict[str, Any] = {
+    return {
         "changed": old != launch,
         "before": old if old != launch else known[_launches.BEFORE],
         "diff": {"before": f"serving -> {old or 'nothing'}\n", "after": f"serving -> {launch}\n"},
     }
-    if module.check_mode:
-        module.exit_json(**result)
+
+
+def keep(asked: dict[str, Any], config: Path, launch: str) -> dict[str, Any]:
+    """Write the record; returns the module's result.
+
+    Raises:
+        _launches.LaunchRecordError: The configuration on the node is another launch's.
+        OSError: It cannot be written.
+    """
+    known = _launches.read(config)
+    result = announced(known, launch)
     files = [entry for entry in map(read_file, asked["files"]) if entry is not None]
     environment = next((f for f in files if f.stored == _switch.ENVIRONMENT), None)
     if environment is None or _switch.launch_of(environment.content) != launch:
-        module.fail_json(
-            msg=f"the configuration on the node is not that of launch {launch}: somebody else has "
+        raise _launches.LaunchRecordError(
+            f"the configuration on the node is not that of launch {launch}: somebody else has "
             "deployed meanwhile; run again"
         )
-    seen = known["records"].get(launch, {})
     record = _launches.Launch(
         launch=launch,
         release=asked["release"],
         stack=asked["stack"],
         gated_at=round(time.time()),
-        ready_seconds=asked["ready_seconds"] or seen.get("ready_seconds"),
+        ready_seconds=asked["ready_seconds"]
+        or known["records"].get(launch, {}).get("ready_seconds"),
         accept_length=asked["accept_length"],
         gate=asked["gate"],
         answer=asked["answer"],
     )
-    try:
-        result["changed"] |= _launches.save(config, record, files)
-        result["changed"] |= _launches.mark_serving(config, launch)
-        left = asked["rolled_back_from"]
-        if left:
-            _launches.note_rollback(config, left["launch"], left["release"], record.gated_at)
-        else:
-            _launches.forget_rollback(config)
-    except OSError as error:
-        told = _os_errors.explain(error, config)
-        module.fail_json(msg=f"the launch serves, but cannot be gone back to: {told}")
-    module.exit_json(**result)
+    result["changed"] |= _launches.save(config, record, files)
+    result["changed"] |= _launches.mark_serving(config, launch)
+    if left := asked["rolled_back_from"]:
+        _launches.note_rollback(config, left["launch"], left["release"], record.gated_at)
+    else:
+        _launches.forget_rollback(config)
+    return result
 
 
 if __name__ == "__main__":

@@ -225,6 +225,20 @@ def running(unit: str) -> bool:
     return done.stdout.strip() not in ("inactive", "failed", "")
 
 
+def settled(unit: str) -> bool:
+    """Whether systemd has carried out what was asked of the unit: it runs, or could not."""
+    done = subprocess.run(
+        ["systemctl", "show", unit, "--property=ActiveState,SubState,Job"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shown = parse_show(done.stdout)
+    return shown.get("SubState") == "auto-restart" or (
+        shown.get("ActiveState") in ("active", "inactive", "failed") and not shown.get("Job")
+    )
+
+
 def unread(unit: str) -> bool:
     """Whether the unit changed on disk since systemd read it."""
     done = subprocess.run(

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ansible_collections.sm120.sglang.plugins.module_utils import _lock
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
 
 _TEMPORARY = ".sm120-patch-"
 _LOCK_SECONDS = 120.0
-_LOCK_POLL_SECONDS = 0.05
 # File systems without extended attributes answer with one of these.
 _NO_ATTRIBUTES = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENODATA)
 
@@ -28,23 +26,15 @@ def locked(folder: Path, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
     Raises:
         PatchError: somebody else holds it for longer than ``seconds``.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        give_up = time.monotonic() + seconds
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    raise PatchError(
-                        f"another run has held {folder} for {seconds:.0f} s",
-                        "wait for it, or see who holds it with 'lsof +d'",
-                    ) from None
-                time.sleep(_LOCK_POLL_SECONDS)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(_lock.folder(folder, seconds))
+        except TimeoutError:
+            raise PatchError(
+                f"another run has held {folder} for {seconds:.0f} s",
+                "wait for it, or see who holds it with 'lsof +d'",
+            ) from None
         yield
-    finally:
-        os.close(descriptor)
 
 
 def replace_all(contents: Mapping[Path, bytes]) -> None:

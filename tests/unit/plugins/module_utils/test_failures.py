@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from multiprocessing import get_context
 from pathlib import Path
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _failures
@@ -44,3 +45,14 @@ def test_the_newest_are_kept_and_those_of_removed_releases_go(tmp_path: Path) ->
     _failures.forget(tmp_path, ["r1"])
     assert {entry["release"] for entry in _failures.read(tmp_path)} == {"r0"}
     assert _failures.read(tmp_path / "nowhere") == []
+
+
+def test_two_controllers_may_see_the_same_launch_fail_in_the_same_second(tmp_path: Path) -> None:
+    place, fork = tmp_path / "failures", get_context("fork")
+    runs = [fork.Process(target=lambda: [kept(place) for _ in range(20)]) for _ in range(2)]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert [run.exitcode for run in runs] == [0, 0]
+    assert [path.name for path in place.iterdir()] == ["19700101T000000Z-r1"]

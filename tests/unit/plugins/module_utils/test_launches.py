@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,32 @@ def test_killed_at_any_step_the_old_record_or_the_new_one_serves(
     else:
         pytest.fail("it never came to its end")
     assert last > 5
+
+
+def pass_the_gate(config: Path, start: Barrier, times: int) -> None:
+    """What `launch_record` does, as often as `times`."""
+    start.wait()
+    for _ in range(times):
+        with _launches.changing(config):
+            keep(config, B)
+
+
+def test_two_gates_of_the_same_launch_may_pass_at_the_same_moment(tmp_path: Path) -> None:
+    keep(tmp_path, A)
+    fork = get_context("fork")
+    start = fork.Barrier(3)
+    runs = [fork.Process(target=pass_the_gate, args=(tmp_path, start, 20)) for _ in range(2)]
+    for run in runs:
+        run.start()
+    start.wait()
+    known = []
+    while any(run.is_alive() for run in runs):
+        known.append(_launches.read(tmp_path))
+    assert [run.exitcode for run in runs] == [0, 0]
+    final = _launches.read(tmp_path)
+    assert (final["serving"], final["before"]) == (B, A)
+    # Nor has a reader ever seen the record gone.
+    seen = [one["serving"] for one in known]
+    assert set(seen) <= {A, B}
+    assert seen == sorted(seen)
+    assert [path.name for path in (tmp_path / "launches").glob(".*")] == []
