@@ -29,7 +29,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_action import
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
 from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import MorePlan
 from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_run import GatePlan, GateRun
-from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
 if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Node

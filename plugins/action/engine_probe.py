@@ -16,7 +16,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_action import
 )
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
 from ansible_collections.sm120.sglang.plugins.plugin_utils._probe_run import ProbeRun
-from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
 if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Node

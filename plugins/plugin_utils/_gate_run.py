@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
     from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import Gpu
     from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
-    from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+    from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
 _MAX_REQUESTS = 32
 _SERVER_INFO_TIMEOUT = 10.0

@@ -14,6 +14,9 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal impor
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer, Ask
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import (
     ALONE,
+    BROKEN,
+    HUNG,
+    READY,
     Asked,
     Load,
     Place,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
     from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
     from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Node
-    from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+    from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
 _COMMAND_TIMEOUT = 15.0
 _NOT_FOUND, _UNAUTHORIZED = 404, 401
@@ -199,6 +202,9 @@ class ProbeRun:
             titles=beside.titles,
             place=beside.place,
         )
+        if unit.running and state.name != READY:
+            told = self._history(state, unit, lines, problems)
+            state = replace(state, why="; ".join([state.why, *told]))
         if asked.completion is not None and asked.completion.unauthorized:
             problems.append("the API key given here is not the engine's: nothing could be asked")
         return Found(
@@ -271,5 +277,21 @@ class ProbeRun:
         except NodeError as error:
             problems.append(f"the journal cannot be read: {error}")
             return [], ""
-        remedy = f". Remedy: {cause.remedy}" if cause.remedy else ""
-        return lines, f"{cause}{remedy}"
+        return lines, cause.with_remedy
+
+    def _history(
+        self, state: State, unit: UnitState, lines: Sequence[Line], problems: list[str]
+    ) -> list[str]:
+        """What the logs tell of an engine that runs and does not serve: phrases for its line."""
+        said = []
+        try:
+            if state.name in (HUNG, BROKEN) and (one := self._reader.suspect(lines, unit)):
+                said.append(f"its log tells a known fault: {one.with_remedy}")
+            if unit.restarts:
+                cause = self._reader.explain_before(unit, self._remedies)
+                why = cause.with_remedy if cause else "not in the journal any more"
+                times = "once" if unit.restarts == 1 else f"{unit.restarts} times"
+                said.append(f"systemd has restarted it {times}, the death before this start: {why}")
+        except NodeError as error:
+            problems.append(f"the journal cannot be read: {error}")
+        return said

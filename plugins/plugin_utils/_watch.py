@@ -10,17 +10,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import (
-    Cause,
-    find_cause,
-    hopeless,
-)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import Cause, hopeless
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import (
     Line,
     PhaseTracker,
     Progress,
     parse_line,
-    parse_lines,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import (
     Answer,
@@ -29,13 +24,12 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness imp
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import was_served
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import (
-    PROPERTIES,
     UnitState,
     died,
-    parse_show,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._node import parts
 from ansible_collections.sm120.sglang.plugins.plugin_utils._node import NodeError
+from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,15 +38,9 @@ if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
     from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Follow, Node
 
-_COMMAND_TIMEOUT = 15.0
 _UNIT_INTERVAL = 1.0
 _PARTS_INTERVAL = 2.0
 _DETAIL_INTERVAL = 5.0
-_JOURNAL_LINES = 5000
-"""Enough for a start with many ranks; an engine that has served for weeks has far more."""
-_SHORT_LINES = 400
-_KERNEL_LINES = 400
-_KERNEL_SECONDS = 900
 _STUCK_SECONDS = 60.0
 """How long an engine that was ready before may be silent; its own health check takes up to 20."""
 _SCHEDULER_SECONDS = 4.0
@@ -78,95 +66,6 @@ class Outcome:
     already: bool = False
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
-
-
-class UnitReader:
-    """Reads a unit's state and journal on a node.
-
-    `release` is the SGLang release that runs there, empty where unknown.
-
-    Attributes:
-        unit: The unit's name.
-    """
-
-    def __init__(self, node: Node, unit: str, release: str = "") -> None:
-        self._node = node
-        self.unit = unit
-        self._release = release
-
-    def state(self) -> UnitState:
-        """The unit now; raises NodeError when systemd does not answer."""
-        command = ["systemctl", "show", "--timestamp=unix", "-p", ",".join(PROPERTIES), self.unit]
-        done = self._node.run(command, timeout=_COMMAND_TIMEOUT)
-        try:
-            return parse_show(self.unit, done.out)
-        except ValueError as error:
-            raise NodeError(
-                f"{error}; {done.err.strip() or f'exit status {done.status}'}"
-            ) from None
-
-    def journal(self, invocation: str, *, short: bool = False) -> list[Line]:
-        """Everything that one invocation left in the journal, up to a limit; or its end alone."""
-        # What the dead processes wrote may still be on its way into the journal.
-        self._node.run(["journalctl", "--sync"], timeout=_COMMAND_TIMEOUT, root=True)
-        done = self._node.run(
-            ["journalctl", *_selection(invocation, _SHORT_LINES if short else _JOURNAL_LINES)],
-            timeout=_COMMAND_TIMEOUT,
-            root=True,
-        )
-        return parse_lines(done.out.splitlines())
-
-    def kernel(self) -> list[Line]:
-        """The kernel's log of the last quarter of an hour; empty where it may not be read.
-
-        By the time before now: a start of an hour that dies has its fault at its end.
-        """
-        since = f"--since=-{_KERNEL_SECONDS}s"
-        command = ["journalctl", "-k", "-q", "--no-pager", "-n", str(_KERNEL_LINES), "-o", "json"]
-        done = self._node.run([*command, since], timeout=_COMMAND_TIMEOUT, root=True)
-        return parse_lines(done.out.splitlines()) if done.status == 0 else []
-
-    def titles(self) -> list[str]:
-        """Titles of the unit's processes now; none where they cannot be read."""
-        done = self._node.run(list(parts.LIST), timeout=_COMMAND_TIMEOUT)
-        return parts.of_listing(done.out, self.unit) if done.status == 0 else []
-
-    def explain(
-        self,
-        invocation: str,
-        state: UnitState,
-        remedies: Sequence[Signature] = (),
-        lost: Sequence[str] = (),
-    ) -> tuple[Cause, list[Line]]:
-        """Why one invocation died, and its journal; `state` is the unit's state afterwards.
-
-        `lost` are parts that ended while the unit goes on.
-        """
-        lines = self.journal(invocation) if invocation else []
-        kernel = self.kernel() if invocation else []
-        same = state if state.invocation_id == invocation else None
-        cause = find_cause(lines, same, remedies, kernel=kernel, release=self._release, lost=lost)
-        return cause, lines
-
-    def follow(self, invocation: str) -> Follow:
-        """Follow the journal of one invocation."""
-        return self._node.follow(["journalctl", "-f", *_selection(invocation)], root=True)
-
-
-def _selection(invocation: str, lines: int = _JOURNAL_LINES) -> list[str]:
-    """By invocation, not by time: a clock that jumps does not matter, nor do earlier starts."""
-    return [
-        "-q",
-        "--no-pager",
-        "-n",
-        str(lines),
-        "-o",
-        "json",
-        f"_SYSTEMD_INVOCATION_ID={invocation}",
-        "+",
-        "_PID=1",
-        f"INVOCATION_ID={invocation}",
-    ]
 
 
 class Watch:

@@ -11,13 +11,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ansible_collections.sm120.sglang.plugins.module_utils._bundle.diagnosis import diagnose
 from ansible_collections.sm120.sglang.plugins.module_utils._bundle.redact import (
     clean,
     secrets_of,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._command import run
-from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import find_cause
-from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import parse_lines
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.invocation import (
+    before,
+    manager_selection,
+    selection,
+)
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import Line, parse_lines
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import (
     PROPERTIES,
     parse_show,
@@ -186,32 +191,27 @@ def _journal(bundle: Bundle, wanted: Wanted, runner: Run) -> None:
     except ValueError as error:
         bundle.problems.append(str(error))
         return
-    own = (
-        _command(
-            bundle,
-            runner,
-            (
-                *base,
-                f"_SYSTEMD_INVOCATION_ID={state.invocation_id}",
-                "+",
-                "_PID=1",
-                f"INVOCATION_ID={state.invocation_id}",
-            ),
-            "the last start's journal",
-        )
-        if state.invocation_id
-        else ""
-    )
-    if state.running:
-        bundle.add("diagnosis.txt", "the unit runs; no death to explain\n", wanted.limit)
-        return
-    cause = find_cause(parse_lines(own.splitlines()), state, kernel=kernel)
-    said = [f"cause: {cause}", f"known fault: {cause.signature or 'none'}"]
-    said += [f"what it is: {cause.known} ({cause.source})"] if cause.known else []
-    said += [f"remedy: {cause.remedy}"] if cause.remedy else []
-    said += [f"evidence: {one}" for one in cause.evidence]
-    said += [f"raised: {one}" for one in cause.chain]
+
+    def start(invocation: str) -> list[Line]:
+        command = ("journalctl", *selection(invocation, wanted.lines))
+        text = _command(bundle, runner, command, f"the journal of start {invocation}")
+        return parse_lines(text.splitlines())
+
+    def previous() -> str:
+        command = ("journalctl", *manager_selection(wanted.unit))
+        told = _command(bundle, runner, command, "systemd's own lines")
+        return before(told.splitlines(), state.invocation_id)
+
+    said = diagnose(state, kernel, start, previous, _version(wanted))
     bundle.add("diagnosis.txt", "\n".join(said) + "\n", wanted.limit)
+
+
+def _version(wanted: Wanted) -> str:
+    """SGLang's release that `current` has, empty where it has none."""
+    place = wanted.system / wanted.root.lstrip("/") / "current"
+    for path in place.glob("venv/lib/python3.*/site-packages/sglang-*.dist-info"):
+        return path.name.removeprefix("sglang-").removesuffix(".dist-info")
+    return ""
 
 
 def _files(bundle: Bundle, wanted: Wanted) -> None:

@@ -96,6 +96,11 @@ class Cause:
         text = f"{self.summary} ({where})" if where else self.summary
         return f"{text}; first raised: {self.root}" if self.root else text
 
+    @property
+    def with_remedy(self) -> str:
+        """The cause, and where one is known what to do, in one line."""
+        return f"{self}. Remedy: {self.remedy}" if self.remedy else str(self)
+
 
 def hopeless(line: Line) -> bool:
     """Whether a line says that this start cannot succeed, though the process still runs."""
@@ -117,7 +122,7 @@ def find_cause(
         lines: the journal of the invocation that died, oldest first.
         unit: the unit's state after the death, where known.
         remedies: signatures that take precedence over the built-in ones.
-        kernel: the kernel's log of the same time.
+        kernel: the kernel's log of the same time (`invocation.of_death`).
         release: the SGLang release, where known; a fault of other releases is told last.
         lost: parts that ended while the rest of the engine goes on (`_node.parts.ended`).
 
@@ -147,12 +152,35 @@ def find_cause(
     return _explained(cause, best[0], release) if best else cause
 
 
+def find_suspect(
+    lines: Sequence[Line], kernel: Sequence[Line] = (), release: str = ""
+) -> Cause | None:
+    """What an engine that runs and does not serve may suffer from.
+
+    Args:
+        lines: its journal, or the end of it, oldest first.
+        kernel: the kernel's log since its start.
+        release: the SGLang release, where known.
+
+    Returns:
+        The known fault that explains most, its line as the summary; None where neither log tells
+        one.
+    """
+    best = rank(_told(lines, kernel), release)
+    return _explained(Cause(_short(best[0].text)), best[0], release) if best else None
+
+
 def _candidates(cause: Cause, lines: Sequence[Line], kernel: Sequence[Line]) -> list[Match]:
     """Every known fault that the cause, the kernel's log and the journal near the death tell."""
     found = matches([str(cause)], SIGNATURES)
     if cause.summary == _ASKED_FOR:
         return found
-    found += matches((line.text for line in reversed(kernel)), SIGNATURES, 1)
+    return found + _told(lines, kernel)
+
+
+def _told(lines: Sequence[Line], kernel: Sequence[Line]) -> list[Match]:
+    """Every known fault that the kernel's log and the end of the journal tell."""
+    found = matches((line.text for line in reversed(kernel)), SIGNATURES, 1)
     own = [line.text for line in lines if not line.manager]
     return found + matches(reversed(own[-_NEAR_DEATH:]), SIGNATURES, 2)
 

@@ -3,7 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import Line
 
 PROPERTIES = (
     "LoadState",
@@ -17,6 +24,10 @@ PROPERTIES = (
     "InactiveExitTimestamp",
 )
 """What is read, all of it in one call; `--timestamp=unix` (systemd 248) makes times numbers."""
+
+# Said by systemd 248 to 257 of a service that ended.
+_EXITED = re.compile(r": Main process exited, code=\w+, status=(?P<status>\d+)/")
+_RESULT = re.compile(r": Failed with result '(?P<result>[\w-]+)'")
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,27 @@ def parse_show(name: str, text: str) -> UnitState:
         exit_status=_number(values.get("ExecMainStatus")),
         started=_seconds(values.get("InactiveExitTimestamp", "")),
     )
+
+
+def ended(name: str, lines: Iterable[Line]) -> UnitState | None:
+    """How a start ended that is not the unit's last, by what systemd wrote of it.
+
+    Args:
+        name: The unit's.
+        lines: The start's journal, oldest first.
+
+    Returns:
+        The unit as it was then; None where the journal does not have its end.
+    """
+    status = result = ""
+    for line in lines:
+        if line.manager and (found := _EXITED.search(line.text)):
+            status = found["status"]
+        elif line.manager and (found := _RESULT.search(line.text)):
+            result = found["result"]
+    if not result:
+        return None
+    return UnitState(name, "loaded", "failed", "failed", result, exit_status=_number(status))
 
 
 def died(first: UnitState, now: UnitState) -> str | None:

@@ -15,7 +15,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._node.processes impor
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
 from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import MorePlan
 from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_run import GatePlan, GateRun
-from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
 from tests.unit.plugins.module_utils._engine.recordings import exchanges
 from tests.unit.plugins.plugin_utils.scripted import ScriptedNode

@@ -16,7 +16,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._probe_run import (
     ProbeRun,
     parse_around,
 )
-from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import UnitReader
+from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
 from tests.unit.plugins.module_utils._engine.recordings import exchanges, raw_journal
 
@@ -133,6 +133,16 @@ def test_a_dead_engine_comes_with_its_cause_and_is_asked_nothing() -> None:
     assert "Remedy: " in found.state.why
 
 
+def test_a_death_is_explained_by_the_kernels_log_of_its_own_time() -> None:
+    """Whenever somebody looks: what the kernel said is asked for by the death, not by now."""
+    node = Node(lines=raw_journal("unpatched"))
+    node.die()
+    probe(node, 1)
+    (asked,) = [command for command in node.commands if "-k" in command]
+    # Its lines are of 1795970888 to 1795970932.
+    assert asked[-2:] == ["--since=@1795970888", "--until=@1795970938"]
+
+
 def test_what_an_engine_did_before_it_died_is_not_shown_as_what_it_does() -> None:
     node = Node(lines=raw_journal("served-and-stopped")[:-20])
     assert probe(node, 1).load.accept_length is not None
@@ -146,6 +156,58 @@ def test_a_start_tells_how_far_it_is() -> None:
     found = probe(Node(lines=recorded[: at + 1]), 1)
     assert found.state.name == "starting"
     assert found.state.why == "KV cache allocated: 4096 tokens"
+
+
+class Loop(Node):
+    """A node whose journal tells the starts apart: the one before the present one died."""
+
+    kernel: tuple[str, ...] = ()
+
+    def _run(self, argv: list[str], given: str, timeout: float) -> Completed:
+        words = " ".join(argv)
+        if argv[0] != "journalctl" or "-k" in argv:
+            found = super()._run(argv, given, timeout)
+            return Completed(0, "\n".join(self.kernel), "") if "-k" in argv else found
+        self.commands.append(argv)
+        if "UNIT=" in words:
+            told = [{"MESSAGE": "Started x", "INVOCATION_ID": one} for one in ("dead", "aa11")]
+            return Completed(0, "\n".join(map(json.dumps, told)), "")
+        lines = raw_journal("unpatched") if "=dead" in words else self.lines
+        return Completed(0, "\n".join(lines), "")
+
+
+def test_a_start_in_a_loop_says_why_the_start_before_it_died() -> None:
+    recorded = raw_journal("served-and-stopped")
+    at = next(i for i, raw in enumerate(recorded) if "KV Cache is allocated" in raw)
+    found = probe(Loop(state={"NRestarts": "2"}, lines=recorded[: at + 1]), 1)
+    assert found.state.name == "starting"
+    assert found.state.why.startswith("KV cache allocated: 4096 tokens; ")
+    assert "systemd has restarted it 2 times, the death before this start: " in found.state.why
+    assert "set_eagle3_layers_to_capture" in found.state.why
+    assert "Remedy: " in found.state.why
+
+
+def test_an_engine_that_serves_again_is_not_asked_for_its_past() -> None:
+    node = Loop(state={"NRestarts": "2"}, lines=raw_journal("served-and-stopped")[:-20])
+    with running_web(engine()) as web:
+        found = probe(node, web.port)
+    assert found.state.name == "ready"
+    assert not any("UNIT=sglang.service" in command for command in node.commands)
+
+
+def test_a_hang_is_explained_by_the_kernels_log_since_its_start() -> None:
+    silent = dict.fromkeys(("health", "generate", "server_info"), "silence")
+    node = Loop(lines=raw_journal("served-and-stopped")[:-20])
+    xid = {"MESSAGE": "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus."}
+    node.kernel = (json.dumps({**xid, "__REALTIME_TIMESTAMP": "1795971300000000"}),)
+    with running_web(engine(**silent)) as web:
+        found = probe(node, web.port)
+    assert found.state.name == "hung"
+    assert "its log tells a known fault: NVRM: Xid" in found.state.why
+    assert "Remedy: " in found.state.why
+    (asked,) = [command for command in node.commands if "-k" in command]
+    assert "--since=@1795971156" in asked
+    assert not any(word.startswith("--until") for word in asked)
 
 
 def test_a_node_without_the_unit() -> None:
