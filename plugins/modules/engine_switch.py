@@ -174,11 +174,17 @@ foreign:
   returned: always
 """
 
+import traceback
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release, _switch
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _launches,
+    _release,
+    _switch,
+    _unforeseen,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import guard
 from ansible_collections.sm120.sglang.plugins.module_utils._launches import File
 from ansible_collections.sm120.sglang.plugins.module_utils._node import overrides, service
@@ -310,6 +316,13 @@ def main() -> None:
         module.fail_json(msg=str(error), touched=error.touched, foreign=False)
     except (_release.ReleaseError, guard.GuardError) as error:
         module.fail_json(msg=str(error), touched=False, foreign=False)
+    except Exception as error:
+        module.fail_json(
+            msg=_unforeseen.sentence("the switch", error),
+            touched=not service.running(node.unit),
+            foreign=False,
+            exception=traceback.format_exc(),
+        )
     for warning in report.warnings:
         module.warn(warning)
     result["ended"] = report.ended

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.sm120.sglang.plugins.module_utils import _unforeseen
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import redact
 from ansible_collections.sm120.sglang.plugins.plugin_utils import _connect
 from ansible_collections.sm120.sglang.plugins.plugin_utils._node import LocalNode, Node, NodeError
@@ -60,6 +62,13 @@ class EngineAction(ActionBase):  # type: ignore[misc]
         except (NodeError, SshSettingsError) as error:
             # Nobody could look: that says nothing about the engine.
             found = {"failed": True, "no_verdict": True, "msg": f"{host}: {error}"}
+        except Exception as error:
+            found = {
+                "failed": True,
+                "no_verdict": True,
+                "msg": f"{host}: {_unforeseen.sentence('looking at the engine', error)}",
+                "exception": traceback.format_exc(),
+            }
         result.update(changed=False, **found)
         return {key: _clean(value, secrets) for key, value in result.items()}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.module_utils import _lifecycle
+from ansible_collections.sm120.sglang.plugins.module_utils import _lifecycle, _unforeseen
 
 # A node that names another one's death tells less than that one itself.
 _FOLLOWS = "another-node-died"
@@ -39,7 +39,7 @@ def unstopped(members: Sequence[str], results: Mapping[str, Any]) -> list[str]:
 
 
 def _message(result: Mapping[str, Any]) -> str:
-    return str(result.get("msg") or "it cannot be reached any more")
+    return str(_unforeseen.with_reason(result).get("msg") or "it cannot be reached any more")
 
 
 def unswitched(members: Sequence[str], results: Mapping[str, Any]) -> dict[str, Any]:

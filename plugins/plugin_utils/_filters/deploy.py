@@ -19,6 +19,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
     _patch,
     _screens,
     _stack,
+    _unforeseen,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
 
@@ -224,6 +225,7 @@ def filters() -> dict[str, Callable[..., Any]]:
         "rollback_target": _lifecycle.automatic_target,
         "choose_rollback": _lifecycle.choose,
         "gate_changes": _lifecycle.gate_changes,
+        "with_reason": _unforeseen.with_reason,
         "untouched_screen": _screens.untouched_screen,
         "serving_screen": _screens.serving_screen,
         "failure_notice": _screens.failure_notice,

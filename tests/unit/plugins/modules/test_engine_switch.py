@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _release, _switch
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import guard
+from ansible_collections.sm120.sglang.plugins.module_utils._node import service
 from ansible_collections.sm120.sglang.plugins.modules import engine_switch
 
 OLD, NEW = "a" * 16, "b" * 16
@@ -394,3 +395,18 @@ def test_only_a_benchmark_s_own_switch_leaves_its_guard(
     monkeypatch.setattr(guard, "STATE", pending.parent)
     run_module(engine_switch, place.arguments(NEW, "r2", **over))
     assert pending.exists() is guarded
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_switch_that_breaks_unforeseen_says_so_and_whether_the_engine_is_down(
+    run_module: Any, place: Place, monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    def broken(*_args: object, **_options: object) -> None:
+        raise ZeroDivisionError("nobody thought of it")
+
+    monkeypatch.setattr(_switch, "switch", broken)
+    monkeypatch.setattr(service, "running", lambda _unit: runs)
+    found = run_module(engine_switch, place.arguments(NEW, "r2"))
+    assert found["failed"]
+    assert "the switch broke: ZeroDivisionError: nobody thought of it" in found["msg"]
+    assert found["touched"] is not runs
