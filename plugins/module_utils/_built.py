@@ -189,7 +189,7 @@ def stale(tree: Path, names: Iterable[str], tag: str) -> list[str]:
 
 
 def compile_sources(tree: Path, names: Iterable[str]) -> None:
-    """Compile sources with a release's own interpreter, at low priority.
+    """Compile sources with a release's own interpreter.
 
     Some packages ship files for other Pythons; those need not compile.
 
@@ -205,7 +205,7 @@ def compile_sources(tree: Path, names: Iterable[str]) -> None:
     if not listed:
         return
     done = subprocess.run(
-        ["nice", "-n", "10", str(tree / "venv/bin/python"), "-I", "-S", "-c", _COMPILE],
+        [str(tree / "venv/bin/python"), "-I", "-S", "-c", _COMPILE],
         cwd=tree,
         input=os.fsencode(listed),
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},

@@ -294,10 +294,9 @@ def take(donor: Donor, tree: Path, lock: Iterable[_stack.Pin]) -> Taken:
         for name in part:
             link(f"{theirs}/{name}", f"{ours}/{name}")
 
-    # Nearly all of it is the kernel's work; neighbours are in one folder, which it locks. These
-    # threads have a low priority: the serving engine's come first.
+    # Nearly all of it is the kernel's work; neighbours are in one folder, which it locks.
     size = -(-len(links) // _PARTS) or 1
-    with ThreadPoolExecutor(min(_PARTS, os.cpu_count() or 1), "link", os.nice, (10,)) as pool:
+    with ThreadPoolExecutor(min(_PARTS, os.cpu_count() or 1), "link") as pool:
         list(pool.map(link_all, (links[at : at + size] for at in range(0, len(links), size))))
     return Taken(frozenset(chosen), tuple(names), tuple(uncompiled))
 

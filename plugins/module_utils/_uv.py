@@ -92,9 +92,8 @@ class Uv:
             "UV_NO_CONFIG": "1",
             "UV_PYTHON_DOWNLOADS": "never",
         }
-        # Low priority: the serving engine's scheduler threads come first.
         done = subprocess.run(
-            ["nice", "-n", "10", str(self.program), "--quiet", *words],
+            [str(self.program), "--quiet", *words],
             input=text,
             env=environment,
             capture_output=True,

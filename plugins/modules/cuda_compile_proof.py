@@ -82,7 +82,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _command
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _command,
+    _priority,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._cuda import proof
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
 
@@ -157,4 +160,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

@@ -188,6 +188,7 @@ architectures:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _priority
 from ansible_collections.sm120.sglang.plugins.module_utils._contract import ALL, audit
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
 from ansible_collections.sm120.sglang.plugins.module_utils._tree import open_tree
@@ -212,4 +213,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

@@ -54,6 +54,7 @@ import json
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _priority
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
 
 # Help texts may hold a '%' that argparse cannot format: none is ever formatted.
@@ -129,4 +130,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

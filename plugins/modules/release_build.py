@@ -98,6 +98,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import (
     _built,
     _os_errors,
+    _priority,
     _release,
     _stack,
     _takeover,
@@ -244,4 +245,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

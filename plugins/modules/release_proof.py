@@ -6,12 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: release_proof
-short_description: Compare a release with its lock, import it, use every GPU once
+short_description: Compare a release with its lock, import it, use its GPUs once
 description:
   - Runs once, as the engine's user, with the release's own interpreter. What is installed (by
     C(importlib.metadata)) is compared with the release's lock; the compiled packages are imported;
     with O(gpu) torch must have code for each GPU, all GPUs compute at the same time, and Triton
-    compiles and runs a kernel.
+    compiles and runs a kernel. A GPU with less than 2048 MiB free is left out with a warning: what
+    serves there may need them.
   - An undefined symbol or a missing library is named as the two packages that do not fit.
   - The proof is recorded with the boot and the driver that it was made on
     (C(proofs/RELEASE.json)).
@@ -74,7 +75,11 @@ seconds:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _release, _stack
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _priority,
+    _release,
+    _stack,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._node import account
 from ansible_collections.sm120.sglang.plugins.module_utils._proof import record, release
 
@@ -117,10 +122,13 @@ def main() -> None:
         module.fail_json(msg=str(error), problems=error.problems, proved=False)
     except (OSError, _stack.StackError, account.AccountError) as error:
         module.fail_json(msg=f"{tree}: {error}")
+    for said in result.pop("left_out"):
+        module.warn(said)
     if not module.check_mode:
         record.write(paths.root, paths.release, "imports", record.stamp(), result)
     module.exit_json(changed=False, proved=True, **result)
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

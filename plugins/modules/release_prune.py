@@ -57,7 +57,12 @@ removed:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _failures, _prune, _release
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _failures,
+    _priority,
+    _prune,
+    _release,
+)
 
 
 def main() -> None:
@@ -85,4 +90,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

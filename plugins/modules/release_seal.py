@@ -103,6 +103,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import (
     _built,
     _os_errors,
+    _priority,
     _release,
     _sealed,
     _stack,
@@ -253,10 +254,10 @@ def main() -> None:
             compile_patched(paths.building)
             with ThreadPoolExecutor(1) as pool:
                 proving = pool.submit(prove, module, paths)
-                # This thread and those that it starts, which read: the serving engine's come first.
-                os.nice(10)
                 known = functools.partial(known_sums, module, paths)
                 _release.seal(paths, known, lambda: result.update(proving.result()))
+        for said in result.pop("left_out", []):
+            module.warn(said)
         if "gpus" in result:
             proved = {name: result[name] for name in ("imports", "gpus", "seconds")}
             record.write(paths.root, paths.release, "imports", record.stamp(), proved)
@@ -270,4 +271,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

@@ -195,6 +195,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _priority
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.run import Request, Result, run
 
@@ -249,4 +250,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

@@ -100,6 +100,7 @@ import time
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.sm120.sglang.plugins.module_utils import _priority
 from ansible_collections.sm120.sglang.plugins.module_utils._bundle.archive import write
 from ansible_collections.sm120.sglang.plugins.module_utils._bundle.collect import Wanted, collect
 
@@ -156,4 +157,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

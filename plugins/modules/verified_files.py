@@ -108,7 +108,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _os_errors, _verified
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _os_errors,
+    _priority,
+    _verified,
+)
 
 
 def brought(
@@ -232,4 +236,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _priority.give_way()
     main()

@@ -18,6 +18,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._proof import (
     linker,
     probe_imports,
     process,
+    room,
 )
 
 
@@ -54,7 +55,7 @@ class ReleaseProofError(RuntimeError):
 
 
 def prove(root: Path, release: str, tree: Path, asked: Asked) -> dict[str, Any]:
-    """Compare a release with its lock, import it, use every GPU once.
+    """Compare a release with its lock, import it, use every GPU that has room once.
 
     Args:
         root: The product's folder.
@@ -63,7 +64,7 @@ def prove(root: Path, release: str, tree: Path, asked: Asked) -> dict[str, Any]:
         asked: What is to be proved.
 
     Returns:
-        `imports`, `gpus` and `seconds`, to be recorded.
+        `imports`, `gpus` and `seconds`, to be recorded, and `left_out` (see `room.Room`).
 
     Raises:
         ReleaseProofError: It does not work.
@@ -71,19 +72,21 @@ def prove(root: Path, release: str, tree: Path, asked: Asked) -> dict[str, Any]:
         _stack.StackError: Its lock is none.
         account.AccountError: There is no such user.
     """
+    cards = room.read(asked.environment) if asked.gpu else room.Room()
+    gpu = asked.gpu and not cards.none
     lock = _stack.parse_lock((tree / "stack.lock").read_text(encoding="utf-8"), "stack.lock")
     ended = process.run_program(
         asked.user,
         tree / "venv" / "bin" / "python",
         inspect.getsource(probe_imports),
-        json.dumps({"modules": list(asked.modules), "gpu": asked.gpu}),
-        environment=asked.environment,
+        json.dumps({"modules": list(asked.modules), "gpu": gpu}),
+        environment={**asked.environment, **cards.environment},
         deadline=asked.deadline,
         scratch=process.scratch(root),
     )
     report = imports.read_report(ended.output)
     how = imports.how_it_ended(ended.status, ended.timed_out, asked.deadline, ended.errors)
-    problems = imports.judge(report, lock, asked.gpu, how, demangle)
+    problems = imports.judge(report, lock, gpu, how, demangle)
     if ended.left:
         problems.append(
             f"processes {', '.join(map(str, ended.left))} cannot be ended: they wait in the "
@@ -96,6 +99,7 @@ def prove(root: Path, release: str, tree: Path, asked: Asked) -> dict[str, Any]:
         "imports": report.imports,
         "gpus": report.gpus.get("gpus", []),
         "seconds": ended.seconds,
+        "left_out": cards.left_out,
     }
 
 
