@@ -11,8 +11,8 @@ description:
   - Runs once, as the engine's user, with the release's own interpreter. What is installed (by
     C(importlib.metadata)) is compared with the release's lock; the compiled packages are imported;
     with O(gpu) torch must have code for each GPU, all GPUs compute at the same time, and Triton
-    compiles and runs a kernel. A GPU with less than 2048 MiB free is left out with a warning: what
-    serves there may need them.
+    compiles and runs a kernel. A GPU with less than 2048 MiB free is left out with a warning, since
+    what serves there may need them.
   - An undefined symbol or a missing library is named as the two packages that do not fit.
   - The proof is recorded with the boot and the driver that it was made on
     (C(proofs/RELEASE.json)).
