@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _lock
+from ansible_collections.sm120.sglang.plugins.module_utils._node.service import LAUNCH_DIGEST
 
+ENVIRONMENT = "engine.env"
+"""The configuration file that names its launch."""
 FOLDER = "launches"
 RECORD = "record.json"
 SERVING, BEFORE = "serving", "before"
@@ -88,10 +91,11 @@ def read(config: Path) -> dict[str, Any]:
         config: The configuration folder; it need not exist.
 
     Returns:
-        `serving` and `before` (digests, empty without one), `rolled_back` (what the last rollback
-        by hand left: `launch`, `release`, `at`; empty without one), and `records`, digest to the
-        fields of `Launch`. A record that cannot be read, or whose files are no longer those that
-        proved themselves, is left out.
+        `serving` and `before` (digests, empty without one), `configured` (the launch whose
+        configuration is on the node, proved or not; empty without one), `rolled_back` (what the
+        last rollback by hand left: `launch`, `release`, `at`; empty without one), and `records`,
+        digest to the fields of `Launch`. A record that cannot be read, or whose files are no longer
+        those that proved themselves, is left out.
     """
     place = folder(config)
     # First: what a link names was written before it, also by a run that goes on meanwhile.
@@ -104,9 +108,26 @@ def read(config: Path) -> dict[str, Any]:
                 records[entry.name] = found
     return {
         **{name: launch if launch in records else "" for name, launch in links.items()},
+        "configured": _configured(config),
         "rolled_back": _load(place / ROLLED_BACK),
         "records": records,
     }
+
+
+def launch_of(text: str) -> str:
+    """The launch's digest in the text of an `engine.env`, empty without one."""
+    for line in text.splitlines():
+        name, _, value = line.partition("=")
+        if name == LAUNCH_DIGEST:
+            return value.strip().strip('"')
+    return ""
+
+
+def _configured(config: Path) -> str:
+    try:
+        return launch_of((config / ENVIRONMENT).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return ""
 
 
 def _whole(place: Path, record: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _prune
@@ -152,6 +152,20 @@ def when(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
 
 
+def runs(node: Mapping[str, Any]) -> str:
+    """The launch that runs, proved or not; empty where none does."""
+    unit = node["unit"]
+    return str(unit["launch"]) if unit["active_state"] == "active" else ""
+
+
+def left(node: Mapping[str, Any]) -> dict[str, str]:
+    """What a rollback by hand leaves: `launch`, that runs or ran last, and its `release`."""
+    known = node["launches"]
+    launch = runs(node) or known.get("configured", "")
+    record = known["records"].get(launch, {})
+    return {"launch": launch, "release": record.get("release") or node["releases"]["current"]}
+
+
 def automatic_target(node: Mapping[str, Any], failed: str) -> str:
     """The launch to go back to by itself when a launch fails; empty without one.
 
@@ -162,44 +176,85 @@ def automatic_target(node: Mapping[str, Any], failed: str) -> str:
     return serving if serving != failed and _complete(node, serving) else ""
 
 
+def return_target(node: Mapping[str, Any], failed: str) -> str:
+    """The launch to put back when that of a rollback by hand fails; empty without one.
+
+    It is the one that ran until then, if it has ever passed its gate.
+    """
+    ran = runs(node)
+    return ran if ran != failed and _complete(node, ran) else ""
+
+
 def _complete(node: Mapping[str, Any], launch: str) -> bool:
     record = node["launches"]["records"].get(launch)
     return record is not None and record["release"] in node["releases"]["complete"]
 
 
-def choose(node: Mapping[str, Any], wanted: str = "") -> dict[str, str]:
+def _failed_since(node: Mapping[str, Any], launch: str) -> bool:
+    """Whether a launch failed after it had passed its gate for the last time."""
+    passed = float(node["launches"]["records"][launch]["gated_at"])
+    return any(
+        entry["launch"] == launch and float(entry["at"]) > passed and not entry.get("by_hand")
+        for entry in node["failures"]
+    )
+
+
+def choose(node: Mapping[str, Any], wanted: str = "", running: str | None = None) -> dict[str, str]:
     """Decide what a rollback by hand goes back to.
+
+    The launch that passed last, unless it is what runs, or failed since; else the one before it.
+    Whatever runs, the link `serving` only says which launch passed last: another one may have been
+    started since and never proved, or nothing runs.
 
     Args:
         node: The reading.
-        wanted: A release's id or a launch's digest; empty for the launch before.
+        wanted: A release's id or a launch's digest; empty for what served.
+        running: The launch that runs, of an engine over several nodes on all of them; what runs
+            on this node where it is not given.
 
     Returns:
         `launch` and `release`, or `error`, one sentence that names what there is.
     """
     known = node["launches"]
     records: Mapping[str, Any] = known["records"]
-    usable = [
-        record
-        for name, record in records.items()
-        if _complete(node, name) and name != known["serving"]
-    ]
+    now = runs(node) if running is None else running
+    usable = [record for name, record in records.items() if name != now and _complete(node, name)]
     usable.sort(key=lambda record: float(record["gated_at"]), reverse=True)
     names = ", ".join(f"{record['release']} (launch {record['launch']})" for record in usable)
     have = f"available: {names}" if names else "no other launch has passed its gate on this node"
     if wanted:
         found = [r for r in usable if wanted in (r["release"], r["launch"])]
-        serving = records.get(known["serving"], {})
-        if not found and wanted in (serving.get("release"), known["serving"]):
-            return _refuse(f"{wanted} is what serves; {have}")
+        if not found and wanted in (now, records.get(now, {}).get("release")):
+            return _refuse(f"{wanted} is what runs; {have}")
         if not found:
             return _refuse(f"there is no launch of {wanted} to go back to; {have}")
     else:
-        found = [record for record in usable if record["launch"] == known["before"]]
+        order = [known["serving"], known["before"]]
+        found = [record for name in order for record in usable if record["launch"] == name]
+        # Stable: of two that failed, or did not, the one that passed last.
+        found.sort(key=lambda record: _failed_since(node, record["launch"]))
         if not found:
             hint = "; name one with -e rollback_release=..." if names else ""
             return _refuse(f"there is nothing to go back to; {have}{hint}")
     return {"launch": found[0]["launch"], "release": found[0]["release"], "error": ""}
+
+
+def reaches(node: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
+    """The launch that a rollback by hand reaches by itself once launches failed and were stopped.
+
+    Args:
+        node: The reading from before.
+        failed: Their digests.
+
+    Returns:
+        Its record; empty where there is only what failed.
+    """
+    unit = {**node["unit"], "active_state": "inactive"}
+    now = [{"launch": launch, "at": float("inf")} for launch in failed]
+    found = choose({**node, "unit": unit, "failures": [*node["failures"], *now]})
+    if found["error"] or found["launch"] in failed:
+        return {}
+    return dict(node["launches"]["records"][found["launch"]])
 
 
 def _refuse(sentence: str) -> dict[str, str]:

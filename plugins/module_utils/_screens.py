@@ -72,12 +72,15 @@ def _serving(node: Mapping[str, Any], unit: str) -> str:
     return f"{_named(record)}, which passed its gate on {when(float(record['gated_at']))}"
 
 
-def failure_notice(failed: Mapping[str, Any], back: Mapping[str, Any]) -> list[str]:
+def failure_notice(
+    failed: Mapping[str, Any], back: Mapping[str, Any], further: Mapping[str, Any]
+) -> list[str]:
     """What an operator reads as soon as a launch failed: the cause in short, and what comes next.
 
     Args:
         failed: As for `failure_screen`.
         back: The launch record to go back to, empty without one.
+        further: As `next` for `failure_screen`.
 
     Returns:
         Two or three lines.
@@ -87,7 +90,7 @@ def failure_notice(failed: Mapping[str, Any], back: Mapping[str, Any]) -> list[s
     after = (
         f"Next: {_named(back)}, which served before, is restored and gated again."
         if back
-        else "Next: the engine is stopped; no other launch is there to go back to."
+        else f"Next: the engine is stopped. {_no_return(further)}"
     )
     return [*said[:1], *causes[:1], after]
 
@@ -97,12 +100,14 @@ def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str
 
     Args:
         failed: `host`, `launch`, `release`, `message` (what failed, cause and remedy), `folder`
-            (where its log is), `root`, `unit`, and, where there are any, `differences` (phrases,
-            what differs from the launch that served) and `gate` (`_lifecycle.gate_changes`).
+            (where its log is), `root`, `unit`, `again` (what to run again), and, where there are
+            any, `differences` (phrases, what differs from the launch that served) and `gate`
+            (`_lifecycle.gate_changes`).
         outcome: `serving` (a launch record, empty when nothing serves), `message` (why going back
             failed, empty when it did not, or there was nothing to go back to), `foreign` (whether
-            somebody else had deployed meanwhile), and `accept_length` and `ready_seconds` of the
-            launch that serves again.
+            somebody else had deployed meanwhile), `next` (the launch record that
+            playbooks/rollback.yml reaches then, empty without one), and `accept_length` and
+            `ready_seconds` of the launch that serves again.
 
     Returns:
         At most some twenty lines.
@@ -159,15 +164,20 @@ def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Seque
                 f"Serving now: {_named(record)}, as it served before; ready "
                 f"{outcome['ready_seconds']:.0f} s after its start and gated again{figures}."
             ),
-            f"To do: {_advice(failed)} and run the deployment again; until then the node serves.",
+            (
+                f"To do: {_advice(failed)} and run {failed['again']} again; until then the node "
+                "serves."
+            ),
         )
+    further = outcome.get("next", {})
+    reach = f", or playbooks/rollback.yml to go back to {_named(further)}" if further else ""
     stopped = (
         f"Serving now: NOTHING. The engine is stopped; its log: journalctl -u {failed['unit']}"
     )
     if not record:
         return (
-            f"{stopped}. There is no other launch that passed its gate to go back to.",
-            f"To do: {_advice(failed)} and run the deployment again.",
+            f"{stopped}. {_no_return(further)}",
+            f"To do: {_advice(failed)} and run {failed['again']} again{reach}.",
         )
     first = outcome["message"].strip().splitlines()
     return (
@@ -175,6 +185,14 @@ def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Seque
         (f"Going back to {_named(record)} failed too: {' '.join(first[:3])}"),
         (
             "To do: what fails both is the node or the models, not the release: start with the "
-            "cause above, then run the deployment or playbooks/rollback.yml again."
+            f"cause above, then run {failed['again']} again{reach}."
         ),
     )
+
+
+def _no_return(further: Mapping[str, Any]) -> str:
+    """Why nothing was gone back to, and what could be."""
+    if not further:
+        return "There is no other launch that passed its gate to go back to."
+    passed = when(float(further["gated_at"]))
+    return f"Nothing older is started by itself; {_named(further)} passed its gate on {passed}."

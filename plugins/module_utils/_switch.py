@@ -21,19 +21,19 @@ from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _os_errors, _release
 from ansible_collections.sm120.sglang.plugins.module_utils._bundle.redact import hide_assigned
-from ansible_collections.sm120.sglang.plugins.module_utils._launches import File
+from ansible_collections.sm120.sglang.plugins.module_utils._launches import (
+    ENVIRONMENT,
+    File,
+    launch_of,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._node import (
     overrides,
     parts,
     processes,
     service,
 )
-from ansible_collections.sm120.sglang.plugins.module_utils._node.service import (
-    LAUNCH_DIGEST,
-    read_unit,
-)
+from ansible_collections.sm120.sglang.plugins.module_utils._node.service import read_unit
 
-ENVIRONMENT = "engine.env"
 _KILL_SECONDS = 10.0
 _SETTLE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
@@ -145,15 +145,6 @@ def diff(files: Iterable[File], hidden: Iterable[str] = ()) -> list[dict[str, st
             header = f"{entry.path} ({entry.owner}:{entry.group} {entry.mode})"
             found.append({"prepared": f"{header}: mode or owner\n"})
     return found
-
-
-def launch_of(text: str) -> str:
-    """The launch's digest in the text of an `engine.env`, empty without one."""
-    for line in text.splitlines():
-        name, _, value = line.partition("=")
-        if name == LAUNCH_DIGEST:
-            return value.strip().strip('"')
-    return ""
 
 
 def in_order(files: Sequence[File]) -> list[File]:

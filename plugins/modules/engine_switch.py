@@ -366,10 +366,10 @@ def foreign(asked: dict[str, Any], config: Path) -> bool:
     if not asked["expect"]:
         return False
     try:
-        text = (config / _switch.ENVIRONMENT).read_text(encoding="utf-8")
+        text = (config / _launches.ENVIRONMENT).read_text(encoding="utf-8")
     except OSError:
         return True
-    return bool(_switch.launch_of(text) != asked["expect"])
+    return bool(_launches.launch_of(text) != asked["expect"])
 
 
 if __name__ == "__main__":

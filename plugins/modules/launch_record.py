@@ -85,7 +85,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _os_errors, _switch
+from ansible_collections.sm120.sglang.plugins.module_utils import _launches, _os_errors
 
 
 def read_file(path: str) -> _launches.File | None:
@@ -156,8 +156,8 @@ def keep(asked: dict[str, Any], config: Path, launch: str) -> dict[str, Any]:
     known = _launches.read(config)
     result = announced(known, launch)
     files = [entry for entry in map(read_file, asked["files"]) if entry is not None]
-    environment = next((f for f in files if f.stored == _switch.ENVIRONMENT), None)
-    if environment is None or _switch.launch_of(environment.content) != launch:
+    environment = next((f for f in files if f.stored == _launches.ENVIRONMENT), None)
+    if environment is None or _launches.launch_of(environment.content) != launch:
         raise _launches.LaunchRecordError(
             f"the configuration on the node is not that of launch {launch}: somebody else has "
             "deployed meanwhile; run again"

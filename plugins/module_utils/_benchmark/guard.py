@@ -172,10 +172,10 @@ def restore(state: Path, why: str, units: Path = UNITS) -> bool:
 def _put_back(pending: Pending, root: Path, config: Path) -> bool:
     record, files = _launches.load_files(config, pending.original)
     try:
-        text = (config / _switch.ENVIRONMENT).read_text(encoding="utf-8")
+        text = (config / _launches.ENVIRONMENT).read_text(encoding="utf-8")
     except OSError:
         text = ""
-    if _switch.launch_of(text) not in (pending.original, *pending.launches):
+    if _launches.launch_of(text) not in (pending.original, *pending.launches):
         return False
     unit = service.read_unit(pending.unit)
     if (

@@ -91,7 +91,29 @@ def back(host: str, members: Sequence[str], nodes: Mapping[str, Any], failed: st
         A launch of the same engine that all of its nodes have; or each node's own, where they were
         engines of their own before; empty where there is no such thing on one of them.
     """
-    targets = {member: _target(nodes.get(member), failed) for member in members}
+    targets = {
+        member: _lifecycle.automatic_target(nodes[member], failed) if member in nodes else ""
+        for member in members
+    }
+    return _agreed(host, members, nodes, targets)
+
+
+def returns(host: str, members: Sequence[str], nodes: Mapping[str, Any], failed: str) -> str:
+    """The launch to put back on a node when that of a rollback by hand failed (`back` otherwise).
+
+    It is the one that ran until then, and passed its gate, on each of them.
+    """
+    targets = {
+        member: _lifecycle.return_target(nodes[member], failed) if member in nodes else ""
+        for member in members
+    }
+    return _agreed(host, members, nodes, targets)
+
+
+def _agreed(
+    host: str, members: Sequence[str], nodes: Mapping[str, Any], targets: Mapping[str, str]
+) -> str:
+    """A node's own target, where the targets of all are one engine's or each node's own."""
     if not all(targets.values()):
         return ""
     records = [nodes[member]["launches"]["records"][targets[member]] for member in members]
@@ -101,8 +123,20 @@ def back(host: str, members: Sequence[str], nodes: Mapping[str, Any], failed: st
     return targets[host] if alone or together else ""
 
 
-def _target(node: Mapping[str, Any] | None, failed: str) -> str:
-    return _lifecycle.automatic_target(node, failed) if node else ""
+def runs(host: str, members: Sequence[str], nodes: Mapping[str, Any]) -> str:
+    """The launch that an engine runs, as one of its nodes sees it.
+
+    Args:
+        host: The node.
+        members: The engine's nodes.
+        nodes: Node to its reading.
+
+    Returns:
+        What runs on this node; empty where nothing runs on one of the others: then the engine
+        does not serve, whatever is left of it.
+    """
+    running = [_lifecycle.runs(nodes[member]) for member in members if member in nodes]
+    return _lifecycle.runs(nodes[host]) if all(running) else ""
 
 
 def choice_problems(members: Sequence[str], choices: Mapping[str, Any]) -> list[str]:

@@ -224,6 +224,8 @@ def filters() -> dict[str, Callable[..., Any]]:
         "launch_remarks": _lifecycle.remarks,
         "rollback_target": _lifecycle.automatic_target,
         "choose_rollback": _lifecycle.choose,
+        "rollback_leaves": _lifecycle.left,
+        "rollback_reaches": _lifecycle.reaches,
         "gate_changes": _lifecycle.gate_changes,
         "with_reason": _unforeseen.with_reason,
         "untouched_screen": _screens.untouched_screen,

@@ -255,6 +255,21 @@ def group_back(
     return results.back(host, found["members"], nodes, failed)
 
 
+def group_runs(found: Mapping[str, Any], host: str, hostvars: Mapping[str, Any]) -> str:
+    """`results.runs` for what the role rollback has read; nodes that failed are left out."""
+    nodes = _facts(found, hostvars, "__rollback_node")
+    read = {member: node for member, node in nodes.items() if "unit" in node}
+    return results.runs(host, found["members"], read)
+
+
+def group_returns(
+    found: Mapping[str, Any], host: str, hostvars: Mapping[str, Any], failed: str
+) -> str:
+    """`results.returns` for what the role rollback has read."""
+    nodes = _facts(found, hostvars, "__rollback_node")
+    return results.returns(host, found["members"], nodes, failed)
+
+
 def group_choice_problems(found: Mapping[str, Any], hostvars: Mapping[str, Any]) -> list[str]:
     """`results.choice_problems` for what the role rollback has read and chosen on each node."""
     if int(found["size"]) < 2:
@@ -301,5 +316,7 @@ def filters() -> dict[str, Callable[..., Any]]:
         "group_unswitched": group_unswitched,
         "group_refusal": group_refusal,
         "group_back": group_back,
+        "group_runs": group_runs,
+        "group_returns": group_returns,
         "group_choice_problems": group_choice_problems,
     }

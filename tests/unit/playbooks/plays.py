@@ -41,6 +41,7 @@ def run(
     plays: Sequence[Mapping[str, Any]],
     *words: str,
     groups: Mapping[str, Sequence[str]] | None = None,
+    collections: Path = REPOSITORY / "collections",
 ) -> Played:
     """Run plays.
 
@@ -50,6 +51,7 @@ def run(
         plays: The plays.
         words: Further words of the command line.
         groups: Further groups of the inventory, and their hosts.
+        collections: Where the collection is.
     """
     local = {
         "ansible_connection": "local",
@@ -73,7 +75,7 @@ def run(
     environment = {
         **os.environ,
         "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / "collections"),
+        "ANSIBLE_COLLECTIONS_PATH": str(collections),
         "ANSIBLE_HOME": str(folder / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
     }

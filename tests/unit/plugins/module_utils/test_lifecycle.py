@@ -19,8 +19,13 @@ def record(launch: str, release: str, at: float = 1.0, ready: float | None = 100
 
 
 def node(**over: Any) -> dict[str, Any]:
-    """A node on which A serves from release r1 and nothing else is known."""
-    launches = {"serving": A, "before": "", "rolled_back": {}, "records": {A: record(A, "r1")}}
+    """A node on which A, or what is said to serve, runs from release r1."""
+    launches: dict[str, Any] = {
+        "serving": A,
+        "before": "",
+        "rolled_back": {},
+        "records": {A: record(A, "r1")},
+    }
     releases = {
         "current": "r1",
         "previous": "",
@@ -28,9 +33,10 @@ def node(**over: Any) -> dict[str, Any]:
         "built": {"r1": 1.0},
         "drift": {},
     }
+    launches.update(over.get("launches", {}))
     return {
-        "unit": {"active_state": "active", "launch": A, **over.get("unit", {})},
-        "launches": {**launches, **over.get("launches", {})},
+        "unit": {"active_state": "active", "launch": launches["serving"], **over.get("unit", {})},
+        "launches": launches,
         "releases": {**releases, **over.get("releases", {})},
         "failures": over.get("failures", []),
         "benchmark": {"pending": {}, "restored": {}, "unit": False, **over.get("benchmark", {})},
@@ -135,13 +141,20 @@ def test_what_a_failed_launch_goes_back_to(seen: Any, failed: str, target: str) 
     assert _lifecycle.automatic_target(seen, failed) == target
 
 
+DEAD = {"active_state": "failed", "launch": ""}
+
+
+def failure(launch: str, at: float) -> dict[str, Any]:
+    return {"launch": launch, "at": at, "message": "dead", "folder": "/var/f"}
+
+
 @pytest.mark.parametrize(
     ("seen", "wanted", "launch", "error"),
     [
         (node(**TWO), "", A, ""),
         (node(**TWO), "r1", A, ""),
         (node(**TWO), A, A, ""),
-        (node(**TWO), "r2", "", f"r2 is what serves; available: r1 (launch {A})"),
+        (node(**TWO), "r2", "", f"r2 is what runs; available: r1 (launch {A})"),
         (
             node(**TWO),
             "r9",
@@ -161,6 +174,26 @@ def test_what_a_failed_launch_goes_back_to(seen: Any, failed: str, target: str) 
             "",
             "name one with -e rollback_release=",
         ),
+        # C was started and never proved: what served before it is the last that passed.
+        (node(**TWO, unit={"launch": C}), "", B, ""),
+        (node(**TWO, unit={"launch": C}), "r2", B, ""),
+        (node(**TWO, unit={"launch": C}), C, "", f"{C} is what runs; available: r2"),
+        # It failed and was stopped, with health_gate_rollback: false.
+        (node(**TWO, unit=DEAD, failures=[failure(C, 3)]), "", B, ""),
+        # Stopped by hand, or the machine came up without it.
+        (node(**TWO, unit=DEAD), "", B, ""),
+        (node(**TWO, unit=DEAD), B, B, ""),
+        (node(unit=DEAD), "", A, ""),
+        # It had passed and has failed since, and was stopped: what was before it.
+        (node(**TWO, unit=DEAD, failures=[failure(B, 3)]), "", A, ""),
+        (node(**TWO, unit=DEAD, failures=[failure(B, 3)]), B, B, ""),
+        (node(**TWO, unit=DEAD, failures=[failure(B, 1)]), "", B, ""),
+        (node(**TWO, unit=DEAD, failures=[failure(B, 3), failure(A, 3)]), "", B, ""),
+        (node(unit=DEAD, failures=[failure(A, 3)]), "", A, ""),
+        # What was only left by hand has not failed.
+        (node(**TWO, unit=DEAD, failures=[{**failure(B, 3), "by_hand": True}]), "", B, ""),
+        # Something runs that no role has started.
+        (node(**TWO, unit={"launch": ""}), "", B, ""),
     ],
 )
 def test_what_a_rollback_by_hand_goes_back_to(
@@ -170,6 +203,54 @@ def test_what_a_rollback_by_hand_goes_back_to(
     assert found["launch"] == launch
     assert error in found["error"]
     assert bool(found["error"]) is not bool(launch)
+
+
+def test_an_engine_that_runs_on_no_more_than_some_of_its_nodes_does_not_run() -> None:
+    assert _lifecycle.choose(node(**TWO), running="")["launch"] == B
+
+
+@pytest.mark.parametrize(
+    ("unit", "failed", "target"),
+    [
+        ({"launch": B}, A, B),
+        ({"launch": B}, B, ""),
+        ({"launch": C}, B, ""),  # it never passed
+        (DEAD, A, ""),
+    ],
+)
+def test_what_is_put_back_when_a_rollback_by_hand_fails(
+    unit: dict[str, str], failed: str, target: str
+) -> None:
+    assert _lifecycle.return_target(node(**TWO, unit=unit), failed) == target
+
+
+@pytest.mark.parametrize(
+    ("unit", "configured", "launch", "release"),
+    [
+        ({"launch": B}, B, B, "r2"),
+        ({"launch": C}, C, C, "r2"),  # no record: what is current
+        (DEAD, C, C, "r2"),
+        (DEAD, A, A, "r1"),
+        (DEAD, "", "", "r2"),
+    ],
+)
+def test_what_a_rollback_by_hand_leaves(
+    unit: dict[str, str], configured: str, launch: str, release: str
+) -> None:
+    seen = node(**{**TWO, "launches": {**TWO["launches"], "configured": configured}}, unit=unit)
+    assert _lifecycle.left(seen) == {"launch": launch, "release": release}
+
+
+@pytest.mark.parametrize(
+    ("failed", "reached"),
+    [([C], B), ([C, B], A), ([B], A), ([A, B], None), ([A], B)],
+)
+def test_the_launch_that_a_rollback_reaches_after_failures(
+    failed: list[str], reached: str | None
+) -> None:
+    found = _lifecycle.reaches(node(**TWO), failed)
+    assert found.get("launch") == reached
+    assert _lifecycle.reaches(node(), [A]) == {}
 
 
 def test_of_two_launches_of_a_release_the_newer_one_is_taken() -> None:

@@ -18,6 +18,7 @@ FAILED = {
     "folder": "/var/f",
     "root": "/opt/sglang",
     "unit": "sglang.service",
+    "again": "the deployment",
 }
 
 
@@ -68,17 +69,22 @@ def test_the_screen_speaks_of_a_remedy_only_where_there_is_one(
 @pytest.mark.parametrize("message", ["n1: it died.\nWhere: y\nCause: x\nRemedy: z", "n1: it died."])
 def test_the_notice_tells_the_cause_and_what_comes_next(message: str) -> None:
     failed = {**FAILED, "message": message}
-    back = _screens.failure_notice(failed, record(A, "r1"))
+    back = _screens.failure_notice(failed, record(A, "r1"), {})
     assert back[:-1] == ["n1: it died.", *(["Cause: x"] if "Cause" in message else [])]
     assert back[-1].startswith(f"Next: release r1 (launch {A}), which served before, is restored")
-    assert "the engine is stopped" in _screens.failure_notice(failed, {})[-1]
+    assert _screens.failure_notice(failed, {}, {})[-1] == (
+        "Next: the engine is stopped. There is no other launch that passed its gate to go back to."
+    )
+    assert _screens.failure_notice(failed, {}, record(A, "r1"))[-1] == (
+        "Next: the engine is stopped. Nothing older is started by itself; release r1 (launch "
+        f"{A}) passed its gate on 1970-01-01 00:00 UTC."
+    )
 
 
 def test_the_notice_of_a_gate_names_the_check_that_failed() -> None:
     message = "n1: the gate's verdict is fail; 5 checks made.\nWARN kv\nFAIL accept_length 1.0"
-    assert (
-        _screens.failure_notice({**FAILED, "message": message}, {})[1] == "FAIL accept_length 1.0"
-    )
+    notice = _screens.failure_notice({**FAILED, "message": message}, {}, {})
+    assert notice[1] == "FAIL accept_length 1.0"
 
 
 def test_a_gate_that_has_changed_is_told_before_the_model_is_blamed() -> None:
@@ -121,6 +127,16 @@ def test_the_screen_never_says_that_something_serves_when_nothing_does(serving: 
     screen = _screens.failure_screen(FAILED, {"serving": serving, "message": message})
     assert "Serving now: NOTHING. The engine is stopped" in screen
     assert ("failed too: n1: dead too Cause: disk" in screen) is bool(serving)
+
+
+@pytest.mark.parametrize("serving", [{}, record(A, "r1")])
+def test_the_screen_names_what_a_rollback_by_hand_would_reach(serving: Any) -> None:
+    message = "n1: dead too" if serving else ""
+    outcome = {"serving": serving, "message": message, "next": record("c" * 16, "r0")}
+    screen = _screens.failure_screen({**FAILED, "message": "Cause: x"}, outcome)
+    assert "no other launch" not in screen
+    reach = f"again, or playbooks/rollback.yml to go back to release r0 (launch {'c' * 16})."
+    assert f"run the deployment {reach}" in screen
 
 
 def test_the_screen_leaves_to_others_what_they_deployed() -> None:

@@ -100,7 +100,7 @@ class Place:
         ]
 
     def launch(self) -> str:
-        return _switch.launch_of((self.config / "engine.env").read_text())
+        return _launches.launch_of((self.config / "engine.env").read_text())
 
 
 @pytest.fixture

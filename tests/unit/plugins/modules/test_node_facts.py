@@ -56,7 +56,8 @@ def test_a_bare_node(run_module: Any, arguments: dict[str, Any], check: bool) ->
         "drift": {},
         "proofs": {"r1": {}},
     }
-    assert found["launches"] == {"serving": "", "before": "", "rolled_back": {}, "records": {}}
+    empty = {"serving": "", "before": "", "configured": "", "rolled_back": {}, "records": {}}
+    assert found["launches"] == empty
     assert found["failures"] == []
     assert found["models"]["kimi"]["missing"] == ["a"]
     assert found["unit"]["load_state"] == "not-found"

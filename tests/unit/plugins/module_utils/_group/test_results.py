@@ -107,6 +107,22 @@ def test_all_nodes_go_back_to_one_launch_or_none_does(
     assert found == expected
 
 
+def test_what_ran_on_all_nodes_is_put_back_on_all_or_on_none() -> None:
+    def running(launch: str, engine: list[str] | None, serving: str = "L") -> dict[str, Any]:
+        return {**node(serving, engine), "unit": {"active_state": "active", "launch": launch}}
+
+    both = {member: running("L", MEMBERS) for member in MEMBERS}
+    assert [results.returns(host, MEMBERS, both, "F") for host in MEMBERS] == ["L", "L"]
+    assert [results.runs(host, MEMBERS, both) for host in MEMBERS] == ["L", "L"]
+    own = {"a1": running("K", None, "K"), "a2": running("J", None, "J")}
+    assert [results.returns(host, MEMBERS, own, "F") for host in MEMBERS] == ["K", "J"]
+    dead = {**both, "a2": {**both["a2"], "unit": {"active_state": "failed", "launch": ""}}}
+    for nodes in (dead, {"a1": both["a1"]}, {**both, "a2": running("U", MEMBERS)}):
+        assert [results.returns(host, MEMBERS, nodes, "F") for host in MEMBERS] == ["", ""]
+    # A part of an engine that is left over serves nobody.
+    assert [results.runs(host, MEMBERS, dead) for host in MEMBERS] == ["", ""]
+
+
 def choice(launch: str, members: list[str], error: str = "") -> dict[str, Any]:
     return {"launch": launch, "members": members, "error": error}
 
