@@ -19,7 +19,8 @@ RESTARTS = {
     "engine-stopped": Kind(
         "engine",
         "systemctl stop sglang",
-        ("engine: is inactive (dead)",),
+        # It ends itself by SIGKILL when it has drained.
+        ("engine: is failed (failed)",),
         "systemctl is-active sglang",
     ),
     "engine-other-environment": Kind(

@@ -45,7 +45,7 @@ _HOPELESS = re.compile(r"error while attempting to bind on address")
 _OUT_OF_MEMORY = re.compile(r"[Oo]ut of memory: Killed process|oom-kill:|oom_reaper: reaped")
 _OUTSIDE = "was killed from outside (signal 9)"
 _MAX_EVIDENCE = 3
-_ASKED_FOR = "it was stopped by a request to systemd, not by a fault of its own"
+ASKED_FOR = "it was stopped by a request to systemd, not by a fault of its own"
 _LAST_SECONDS = 30.0  # a complaint of hours ago did not end the process
 _MAX_SUMMARY = 400
 _NEAR_DEATH = 400  # lines of the journal in which a known fault may be told beside the cause
@@ -173,7 +173,7 @@ def find_suspect(
 def _candidates(cause: Cause, lines: Sequence[Line], kernel: Sequence[Line]) -> list[Match]:
     """Every known fault that the cause, the kernel's log and the journal near the death tell."""
     found = matches([str(cause)], SIGNATURES)
-    if cause.summary == _ASKED_FOR:
+    if cause.summary == ASKED_FOR:
         return found
     return found + _told(lines, kernel)
 
@@ -220,7 +220,7 @@ def _stopped(lines: Sequence[Line]) -> Cause | None:
         if line.manager and line.text.startswith("Stopping "):
             if any(chain.fatal for chain in exception_chains(lines[:index])):
                 return None
-            return Cause(_ASKED_FOR)
+            return Cause(ASKED_FOR)
     return None
 
 

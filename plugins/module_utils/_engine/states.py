@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils._arguments.rules import options_of
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import ASKED_FOR
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     OK,
     KnownAnswer,
@@ -203,6 +204,9 @@ def _not_running(unit: UnitState, cause: str) -> State:
     if unit.load_state == "masked":
         return State(STOPPED, "the unit is masked")
     again = unit.sub.startswith("auto-restart")
+    if cause.startswith(ASKED_FOR) and not again:
+        # It ends itself by SIGKILL when it has drained: systemd calls that a failure.
+        return State(STOPPED, f"the unit is {unit.active} ({unit.sub}): {cause}")
     if unit.active == "failed" or again or unit.result not in ("", "success"):
         text = cause or f"result {unit.result or 'unknown'}"
         restart = ", systemd starts it again" if again else ""

@@ -143,6 +143,15 @@ def test_a_death_is_explained_by_the_kernels_log_of_its_own_time() -> None:
     assert asked[-2:] == ["--since=@1795970888", "--until=@1795970938"]
 
 
+def test_an_engine_that_was_stopped_as_systemd_stops_it_has_not_crashed() -> None:
+    """The recording ends with a plain `systemctl stop`, after which the unit is failed."""
+    node = Node(lines=raw_journal("served-and-stopped"))
+    node.die()
+    state = probe(node, 1).state
+    assert state.name == "stopped", state.why
+    assert "the unit is failed (failed): it was stopped by a request to systemd" in state.why
+
+
 def test_what_an_engine_did_before_it_died_is_not_shown_as_what_it_does() -> None:
     node = Node(lines=raw_journal("served-and-stopped")[:-20])
     assert probe(node, 1).load.accept_length is not None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import ASKED_FOR
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import KnownAnswer
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import (
@@ -75,6 +76,16 @@ def test_what_the_unit_alone_tells(state: UnitState | None, wanted: str, why: st
     found = decide(state, Asked(REFUSED), Load(), cause="KeyError: 12")
     assert found.name == wanted
     assert why in found.why
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"), [(unit(**FAILED), "stopped"), (unit(**AGAIN), "crashed")]
+)
+def test_a_unit_that_somebody_stopped_has_not_crashed(state: UnitState, wanted: str) -> None:
+    """SGLang ends itself by SIGKILL after its drain, which systemd calls a failure."""
+    found = decide(state, Asked(REFUSED), Load(), cause=ASKED_FOR)
+    assert found.name == wanted
+    assert ASKED_FOR in found.why
 
 
 def test_a_closed_port_is_a_start_with_its_progress_or_an_end() -> None:
