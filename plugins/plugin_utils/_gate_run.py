@@ -15,6 +15,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.asking import
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     FAIL,
     PROMPTS,
+    WARN,
     Check,
     KnownAnswer,
     Speculation,
@@ -40,6 +41,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import
     MorePlan,
     Subject,
 )
+from ansible_collections.sm120.sglang.plugins.plugin_utils._node import NodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,6 +89,7 @@ class GateRun:
     answer: Answer = field(default_factory=Answer)
     model_info: dict[str, Any] = field(default_factory=dict)
     _begun: float = field(default_factory=time.monotonic)
+    _unanswered: str = ""
 
     @property
     def seconds(self) -> float:
@@ -120,7 +123,7 @@ class GateRun:
     def _more(self, plan: MorePlan, per_token: float) -> None:
         """The further checks, which an engine that failed already need not be asked."""
         # It holds the API keys as well: what is read of it stays here.
-        answer = self.http.get("/server_info", _SERVER_INFO_TIMEOUT)
+        answer = self._heard(self.http.get("/server_info", _SERVER_INFO_TIMEOUT))
         subject = Subject(
             server=answer.body if isinstance(answer.body, dict) else {},
             model=self.model_info,
@@ -132,14 +135,35 @@ class GateRun:
         checks = MoreChecks(plan, self, subject, self.gpus)
         checks.run(self._add, lambda: self.plan.timeout - self.seconds)
 
+    def _heard(self, answer: Answer) -> Answer:
+        """Note that a request came to nothing: its check may be no word about the engine."""
+        if answer.status == 0:
+            self._unanswered = answer.error
+        return answer
+
     def _add(self, check: Check) -> bool:
+        unanswered, self._unanswered = self._unanswered, ""
+        if unanswered and check.verdict in (WARN, FAIL):
+            self._reach(check.id, unanswered)
         self.checks.append(check)
         self.say(self.seconds, str(check))
         return check.verdict != FAIL
 
+    def _reach(self, name: str, unanswered: str) -> None:
+        """See that the node can be asked; a request ends in the same way when its line is cut.
+
+        Raises:
+            NodeError: it cannot, so nobody knows what the engine would have answered.
+        """
+        try:
+            self.reader.state()
+        except NodeError as error:
+            self.say(self.seconds, f"NO VERDICT {name}: {unanswered}; {error}")
+            raise NodeError(f"{error}. Not judged: {name} ({unanswered})") from error
+
     def _model_info(self) -> bool:
         ask = Ask.MODEL_INFO
-        answer = self.http.get(ask.value, ask.timeout)
+        answer = self._heard(self.http.get(ask.value, ask.timeout))
         self.model_info = answer.body if isinstance(answer.body, dict) else {}
         return self._add(judge_model_info(answer))
 
@@ -148,7 +172,7 @@ class GateRun:
         while True:
             ask, _when = readiness.next(time.monotonic())
             begun = time.monotonic()
-            answer = self.http.get(ask.value, ask.timeout)
+            answer = self._heard(self.http.get(ask.value, ask.timeout))
             took = time.monotonic() - begun
             readiness.answered(ask, answer)
             if ask is Ask.READY and not readiness.has_ready:
@@ -160,7 +184,7 @@ class GateRun:
         wanted = self.plan.known_answer
         begun = time.monotonic()
         path, body = request(wanted, self.plan.model or self._served_name())
-        self.answer = answer = self.http.post(path, body, self.plan.request_timeout)
+        self.answer = answer = self._heard(self.http.post(path, body, self.plan.request_timeout))
         self._add(judge_completion(answer, time.monotonic() - begun, wanted))
         return answer.status != 0
 
@@ -226,7 +250,7 @@ class GateRun:
             "temperature": 0,
             **more,
         }
-        return self.http.post("/v1/chat/completions", body, self.plan.request_timeout)
+        return self._heard(self.http.post("/v1/chat/completions", body, self.plan.request_timeout))
 
     def generate(
         self,
@@ -246,7 +270,7 @@ class GateRun:
                 "ignore_eos": ignore_eos,
             },
         }
-        return self.http.post("/generate", body, min(self.plan.request_timeout, limit))
+        return self._heard(self.http.post("/generate", body, min(self.plan.request_timeout, limit)))
 
     def _served_name(self) -> str:
         # /model_info names it from about 0.5.20; before that the path serves as the name.

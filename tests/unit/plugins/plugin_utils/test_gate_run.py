@@ -14,7 +14,9 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     overall,
 )
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
+from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import MorePlan
 from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_run import GatePlan, GateRun
+from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Completed, NodeError
 from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
 from tests.unit.plugins.module_utils._engine.recordings import exchanges, raw_journal
@@ -42,6 +44,8 @@ class Recorded:
             "/v1/chat/completions": "chat_counting",
             "/generate": "generate_0",
         }
+        if path not in names:
+            return 404, ""
         name = names[path]
         if name in self._over:
             replaced = self._over[name]
@@ -231,3 +235,71 @@ def test_too_little_time_for_the_steps_warns_with_what_was_measured() -> None:
         run, verdicts = gate(ScriptedNode(), web.port, timeout=0.0)
     assert verdicts["accept_length"] == "fail"
     assert "0 s are over" in run.checks[-1].evidence
+
+
+class CutNode(ScriptedNode):
+    """A node whose line is cut at some moment."""
+
+    cut = False
+
+    def _run(self, argv: list[str], given: str, timeout: float) -> Completed:
+        if self.cut:
+            raise NodeError("the SSH connection to n is lost: EOF")
+        return super()._run(argv, given, timeout)
+
+
+# Checks whose first request is not the one that is cut.
+LATE = ("accept_length", "sampling")
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("model_info", "model_info"),
+        ("ready_404", "readiness"),
+        ("health", "readiness"),
+        ("chat_counting", "known_answer"),
+        ("generate_0", "accept_length"),
+        ("generate_later", "accept_length"),
+        ("generate_last", "sampling"),
+    ],
+)
+def test_a_cut_line_fails_no_check_whichever_question_it_ends(name: str, check: str) -> None:
+    """The request itself ends as it does when the engine dies."""
+    node = CutNode()
+    generated = 0
+
+    def cut() -> tuple[int, Any]:
+        node.cut = True
+        raise ConnectionAbortedError  # the server's side of it
+
+    def generate() -> tuple[int, Any]:
+        nonlocal generated
+        generated += 1
+        one = exchanges("http-hit")["generate_0"]
+        meta = one["body"]["meta_info"]
+        late = {"generate_later": 2, "generate_last": 3}.get(name, 1)
+        if generated == late:
+            return cut()
+        # Each of two requests has half of the steps that are wanted.
+        body = {**one["body"], "meta_info": {**meta, "spec_verify_ct": 10}}
+        return one["status"], body
+
+    over: dict[str, Any] = {"generate_0": generate} if check in LATE else {name: cut}
+    said: list[str] = []
+    with running_web(Recorded("http-hit", **over)) as web, pytest.raises(NodeError) as lost:
+        gate(node, web.port, said, more=MorePlan(sampling=True))
+    assert f"the SSH connection to n is lost: EOF. Not judged: {check} (" in str(lost.value)
+    assert "ConnectionError" in str(lost.value)
+    assert [line.split()[0] for line in said if not line.startswith(("OK ", "SKIPPED "))] == ["NO"]
+    assert said[-1].startswith(f"NO VERDICT {check}: ConnectionError")
+
+
+def test_an_engine_that_ends_a_request_while_its_node_can_be_asked_fails() -> None:
+    def abort() -> tuple[int, Any]:
+        raise ConnectionAbortedError
+
+    with running_web(Recorded("http-hit", generate_0=abort)) as web:
+        run, verdicts = gate(CutNode(), web.port)
+    assert verdicts["accept_length"] == "fail"
+    assert "ConnectionError" in run.checks[-1].evidence
