@@ -21,6 +21,8 @@ _HEADINGS = (
     "nothing was",
 )
 _WIDEST_CAUSE = 100
+NOT_SWITCHED = "not switched"
+"""Verdict on an engine that a run's tags kept from its switch."""
 
 
 class RollingError(ValueError):
@@ -266,6 +268,28 @@ def short_cause(message: str, host: str) -> str:
     telling = [line for line in lines if not any(words in line for words in _HEADINGS)]
     line = (telling or lines or ["no message"])[0].removeprefix("Cause: ")
     return line if len(line) <= _WIDEST_CAUSE else f"{line[: _WIDEST_CAUSE - 1]}…"
+
+
+def cut_short(only: Iterable[str], skip: Iterable[str]) -> dict[str, str]:
+    """How an engine ended that a run's tags did not let come to its switch, or to its proof.
+
+    Args:
+        only: `ansible_run_tags`, "all" for no limit.
+        skip: `ansible_skip_tags`.
+
+    Returns:
+        `verdict` and `cause`; nothing for a run that switches and proves.
+    """
+    only, skip = sorted(only), sorted(skip)  # Ansible gives them in any order
+    # Of their tasks the one or the other carries each of these; "all" and "tagged" mean any.
+    verdicts = {"engine": NOT_SWITCHED, "health_gate": "not proved"}
+    for tag, verdict in verdicts.items():
+        means = {"all", "tagged", tag}
+        if means.isdisjoint(only) or not means.isdisjoint(skip):
+            limits = [] if "all" in only else [f"had only the tags {', '.join(only)}"]
+            limits += [f"left out the tags {', '.join(skip)}"] if skip else []
+            return {"verdict": verdict, "cause": f"this run {' and '.join(limits)}"}
+    return {}
 
 
 _COLUMNS = ("node", "release", "changed", "verdict", "accept", "seconds", "cause")

@@ -197,23 +197,36 @@ def _refusal(
 
 
 def deploy_table(
-    hostvars: Mapping[str, Any], engines: Sequence[str], targets: Sequence[str]
+    hostvars: Mapping[str, Any], engines: Sequence[str], run: Mapping[str, Any]
 ) -> list[str]:
     """The results of all nodes of a run (`_rolling.table`).
 
     Args:
         hostvars: What the hosts know.
         engines: The inventory's nodes.
-        targets: Those of this run.
+        run: `targets`, the run's nodes; `here`, those that it has not lost; `tags` and `skip_tags`,
+            what it was limited to.
     """
+    read, lost = _units(hostvars, engines)
+    results = _results(hostvars, read, lost)
+    failed = {host for unit in [*read, *lost] if unit.name in results for host in unit.hosts}
+    limited = _rolling.cut_short(run["tags"], run["skip_tags"])
     rows = []
     for host in engines:
-        if host not in targets:
+        if host not in run["targets"]:
             continue
         state = _known(hostvars, host, _UNIT) or {}
-        idle = bool(state) and not state["proves"]
-        other = {"verdict": "ok"} if idle else {"verdict": "failed", "cause": _EARLIER}
-        result = _known(hostvars, host, _RESULT) or other
+        result = _known(hostvars, host, _RESULT)
+        if result is None:
+            result = {"verdict": "failed", "cause": _EARLIER}
+            if state and not state["proves"]:
+                result = {"verdict": "ok"}
+            elif limited and host in run["here"] and host not in failed:
+                result = limited
+        # What went on serving may have proved itself all the same.
+        ok, switches = result["verdict"] == "ok", state.get("switches", False)
+        if ok and switches and limited.get("verdict") == _rolling.NOT_SWITCHED:
+            result = {**result, **limited}
         changed = ", ".join(state.get("changed", []))
         nothing = "nothing" if state else ""
         rows.append({"node": host, **state, **result, "changed": changed or nothing})
@@ -228,6 +241,7 @@ def rolling_problems(rules: Mapping[str, Any], engines: Sequence[str]) -> list[s
 def filters() -> dict[str, Callable[..., Any]]:
     """Name to function."""
     return {
+        "cut_short": _rolling.cut_short,
         "deploy_order": deploy_order,
         "deploy_refusal": deploy_refusal,
         "deploy_sizes": deploy_sizes,

@@ -55,6 +55,20 @@ def test_an_engine_does_not_go_down_for_its_host_beside_all_others(tmp_path: Pat
     assert "b r-1 nothing failed" in done.output
 
 
+def test_a_run_of_some_tags_says_so_and_ends_well(tmp_path: Path) -> None:
+    facts = {name: turned(name, []) for name in ("a", "b")}
+    for known in facts.values():
+        known["_deploy_unit"]["proves"] = True
+    plays = parts("playbooks/deploy.yml", PREPARE, "Say how it went")
+    done = run(tmp_path, facts, plays, "--tags", "health_gate,nothing")
+    assert done.status == 0, done.output
+    for name in facts:
+        cause = "this run had only the tags health_gate, nothing"
+        assert f"{name} r-1 nothing not switched - - {cause}" in done.output
+    whole = run(tmp_path, facts, [plays[1]])
+    assert "a r-1 nothing failed - - failed before its switch, see above" in whole.output
+
+
 # What stops, starts and asks an engine in a turn; each of it is done again by a later switch.
 STEPS = (
     "rollback/tasks/restore.yml",

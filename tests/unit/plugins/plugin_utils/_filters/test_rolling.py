@@ -30,8 +30,11 @@ def host(
     return {"_deploy_unit": unit}
 
 
-def ended(facts: dict[str, Any], verdict: str, *, serving: bool = True) -> dict[str, Any]:
-    return {**facts, "_deploy_result": {"verdict": verdict, "serving": serving, "cause": "why"}}
+def ended(
+    facts: dict[str, Any], verdict: str, *, serving: bool = True, **more: Any
+) -> dict[str, Any]:
+    result = {"verdict": verdict, "serving": serving, "cause": "why", **more}
+    return {**facts, "_deploy_result": result}
 
 
 def test_before_anything_is_read_the_whole_group_is_meant() -> None:
@@ -127,21 +130,83 @@ def test_rules_that_cannot_be_followed_end_with_one_sentence() -> None:
         rolling.deploy_sizes({"a": host("a", serial="x")}, ["a"])
 
 
+def tabled(
+    found: dict[str, Any],
+    targets: str,
+    *,
+    lost: str = "",
+    tags: list[str] | None = None,
+    skip: list[str] | None = None,
+) -> list[str]:
+    here = [name for name in targets if name not in lost]
+    limits = {"tags": tags or ["all"], "skip_tags": skip or []}
+    run = {"targets": list(targets), "here": here, **limits}
+    return rolling.deploy_table(found, list(found), run)[1:]
+
+
 def test_every_node_of_the_run_has_a_row() -> None:
     found = {
-        "a": {**host("a"), "_deploy_result": {"verdict": "ok", "accept": 4.0, "seconds": 60}},
+        "a": ended(host("a"), "ok", accept=4.0, seconds=60, cause=""),
         "b": ended(host("b", switches=False), "not tried"),
         "c": {},
         "d": host("d"),
         "e": host("e", switches=False, idle=True),
     }
-    lines = rolling.deploy_table(found, ["a", "b", "c", "d", "e"], ["a", "b", "c", "e"])
-    assert lines[1:] == [
+    assert tabled(found, "abce") == [
         "a     r-1      engine   ok         4.0     60       -",
         "b     r-1      nothing  not tried  -       -        why",
         "c     -        -        failed     -       -        failed before its switch, see above",
         "e     r-1      nothing  ok         -       -        -",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tags", "skip", "verdict", "cause"),
+    [
+        (["model_store"], [], "not switched", "had only the tags model_store"),
+        (["cuda_stack", "engine_release"], [], "not switched", "had only the tags cuda_stack, e"),
+        (["all"], ["engine"], "not switched", "left out the tags engine"),
+        (["untagged"], [], "not switched", "had only the tags untagged"),
+        (["tagged"], ["health_gate"], "not proved", "only the tags tagged and left out the tags h"),
+        (["engine"], [], "not proved", "had only the tags engine"),
+        (["all"], ["health_gate"], "not proved", "left out the tags health_gate"),
+        (["all"], ["model_store", "tagged"], "not switched", "left out the tags model_store, tag"),
+    ],
+)
+def test_a_run_of_some_tags_is_told_as_one(
+    tags: list[str], skip: list[str], verdict: str, cause: str
+) -> None:
+    """What went wrong in it is a failure all the same, also where nobody noted it."""
+    found = {
+        "a": host("a"),
+        "b": ended(host("b"), "failed"),
+        "c": {},  # not read
+        "d": host("d"),  # lost later
+        "e": host("e", switches=False, idle=True),
+        "f": host("f", "g"),  # of an engine whose other node failed
+        "g": ended(host("f", "g"), "failed"),
+    }
+    told = {row[0]: row for row in tabled(found, "abcdefg", lost="cd", tags=tags, skip=skip)}
+    assert verdict in told["a"]
+    assert f"this run {cause}" in told["a"] or cause in told["a"]
+    verdicts = {node: "failed" in row for node, row in told.items()}
+    assert verdicts == {node: node in "bcdfg" for node in "abcdefg"}
+    assert " ok " in told["e"]
+
+
+def test_an_engine_that_proved_itself_as_it_was_is_not_called_switched() -> None:
+    found = {"a": ended(host("a"), "ok"), "b": ended(host("b", switches=False), "ok")}
+    told = tabled(found, "ab", tags=["health_gate"])
+    assert ["not switched" in row for row in told] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("tags", "skip"),
+    [(["all"], []), (["tagged"], []), (["engine", "health_gate"], []), (["all"], ["cuda_stack"])],
+)
+def test_a_run_that_switches_and_proves_is_a_whole_one(tags: list[str], skip: list[str]) -> None:
+    (row,) = tabled({"a": host("a")}, "a", tags=tags, skip=skip)
+    assert row.endswith("failed before its switch, see above")
 
 
 def shaken(facts: dict[str, Any]) -> dict[str, Any]:
