@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ def test_no_remedy_leads_into_what_a_rule_speaks_against(tmp_path: Path) -> None
         assert [row["remedy"] for row in found["findings"]] == [remedy]
 
 
-def test_what_was_judged_is_kept_until_wheel_launch_or_code_change(
+def test_what_was_judged_is_kept_until_wheel_launch_code_or_python_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house = tmp_path / "house"
@@ -114,6 +115,14 @@ def test_what_was_judged_is_kept_until_wheel_launch_or_code_change(
         patched.setattr(launch_findings, "own_files", lambda: [["changed"]])
         with pytest.raises(NameError):
             look_up([wanted], **options)
+    # Another Python on the controller may read the release's source in another way.
+    with monkeypatch.context() as patched:
+        patched.delattr(launch_findings, "read_parser")
+        assert look_up([wanted], **options) == first
+        for other in ((*sys.version_info[:2], 99), (3, 99, 0)):
+            patched.setattr(sys, "version_info", other)
+            with pytest.raises(NameError):
+                look_up([wanted], **options)
     again = wheel(house / "a", SERVER_ARGS + '        parser.add_argument("--old")\n')
     assert look_up([wanted], **options)["wheel"] == ""  # not the lock's any more
     assert look_up([stack(tmp_path, again)], **options)["findings"] != first["findings"]

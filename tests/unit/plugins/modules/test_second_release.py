@@ -345,6 +345,26 @@ def test_what_is_built_can_be_read_by_others_under_any_umask(node: Node) -> None
     assert [path for path in paths if not path.stat().st_mode & stat.S_IROTH] == []
 
 
+def test_names_that_no_sum_stands_for_are_sealed_too(node: Node, make_wheel: Any) -> None:
+    """sha256sum writes a backslash in another way, so such a file has no line in either."""
+    wheels, name = Path(node.build_arguments["wheels"]), "torch/lib/odd\\name.bin"
+    pins = ["sglang==0.5.9", "torch==2.14.0", "transformers==4.57.6"]
+    odd = make_wheel(wheels, "torch", "2.14.0", {"torch/nn/__init__.py": "", name: "data"})
+    (other,) = wheels.glob("sglang-0.5.9-*.whl")
+    made = [other, odd, next(wheels.glob("transformers-4.57.6-*.whl"))]
+    node.build_arguments["requirements"] = pinned(made, pins)
+    first, second = node.whole("lab-odd"), node.whole(SECOND)
+    assert (_of(first) / name).samefile(_of(second) / name)
+    for tree in (first, second):
+        subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tree, check=True)
+        assert "odd" not in (tree / "SHA256SUMS").read_text()
+        assert _release.drift(tree, full=True) == []
+    # What it holds is not read; its size and time are.
+    (_of(second) / name).unlink()
+    (_of(second) / name).write_text("other data")
+    assert [Path(change["file"]).name for change in _release.drift(second)] == [Path(name).name]
+
+
 def test_another_python_takes_nothing_over(node: Node) -> None:
     """An update of the node's Python: its bytecode may be of no use, and uv says which it is."""
     place = node.root / "releases" / FIRST
