@@ -182,6 +182,34 @@ def test_an_engine_that_a_benchmark_restarts_leaves_first(
     assert fleet.workers() == list(ENGINES)
 
 
+def test_what_an_interrupted_benchmark_left_gets_requests_again_whatever_differs(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """The next run may measure nothing, since the inventory names something else: it says so."""
+    before = {node: fleet.launched(node) for node in ENGINES}
+    tiny = {
+        "benchmark_allow_restart": True,
+        "benchmark_concurrency": [1],
+        "benchmark_repeats": 1,
+        "benchmark_results": str(tmp_path),
+    }
+    playbook = "playbooks/benchmark.yml"
+    fleet.deploy_and_kill(
+        lambda line: "off c1-i16-o12 repeat 1" in line, CHANGE | tiny, playbook=playbook
+    )
+    assert fleet.workers() == ["lab-2"]
+    outcome = fleet.deploy(extra=tiny, playbook=playbook, seconds=PLAY_SECONDS)
+    assert outcome.code == 2, outcome.output
+    assert outcome.says("lab-1: a benchmark was interrupted; launch"), outcome.output
+    assert outcome.says("has proved itself, and the gateways send to it again"), outcome.output
+    # Both are asked, and both are refused: the first one's end is not the second one's.
+    for node in ENGINES:
+        assert outcome.says(f"{node} does not serve what the inventory names"), outcome.output
+    assert fleet.workers() == list(ENGINES)
+    assert fleet.launched("lab-1") != before["lab-1"]
+    assert fleet.launched("lab-2") == before["lab-2"]
+
+
 def test_a_node_that_is_stopped_leaves_first(fleet: Fleet, journal: Path) -> None:
     with fleet.clients(journal) as load:
         began = time.time()

@@ -69,6 +69,7 @@ def run(
             "tasks": [{"ansible.builtin.set_fact": dict(known)}],
         }
         for node, known in facts.items()
+        if known
     ]
     (folder / "hosts.yml").write_text(json.dumps(inventory))
     (folder / "play.yml").write_text(yaml.safe_dump([*lay, *plays]))
