@@ -69,6 +69,21 @@ def test_a_run_of_some_tags_says_so_and_ends_well(tmp_path: Path) -> None:
     assert "a r-1 nothing failed - - failed before its switch, see above" in whole.output
 
 
+def test_a_node_that_was_lost_in_a_run_of_some_tags_is_a_failure(tmp_path: Path) -> None:
+    """The plays before go on without it, and with them every task that it has left out."""
+    facts = {name: turned(name, []) for name in ("a", "b")}
+    for known in facts.values():
+        known["_deploy_unit"]["proves"] = True
+    facts["b"] |= {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    told = parts("playbooks/deploy.yml", "Say how it went")
+    done = run(tmp_path, facts, told, "--tags", "model_store")
+    assert done.status == 4, done.output
+    assert "fatal: [b]: UNREACHABLE!" in done.output
+    cause = "this run had only the tags model_store"
+    assert f"a r-1 nothing not switched - - {cause}" in done.output
+    assert "b r-1 nothing failed - - failed before its switch, see above" in done.output
+
+
 # What stops, starts and asks an engine in a turn; each of it is done again by a later switch.
 STEPS = (
     "rollback/tasks/restore.yml",
