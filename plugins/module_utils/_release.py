@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
 COMPLETE = "COMPLETE"
 LOCK_SECONDS = 180.0
 LISTING, SUMS = "files.list", "SHA256SUMS"
+_BUILDER = ".builder"
 # What people edit in place: the engine, and on a gateway the router. Only one is in a tree.
 PACKAGES = ("sglang", "sglang-router")
 
@@ -58,6 +60,39 @@ class Paths:
     def building(self) -> Path:
         """The release while it is built; leftovers of an interrupted run have this name."""
         return self.root / "releases" / f".building-{self.release}"
+
+
+def claim(paths: Paths) -> str:
+    """Say that the building tree is this run's; whoever holds the lock does.
+
+    Returns:
+        What `check_claim` compares. Between two tasks of a run nobody holds the lock, and another
+        controller may build the same release anew.
+    """
+    builder = os.urandom(8).hex()
+    (paths.building / _BUILDER).write_text(builder, encoding="ascii")
+    return builder
+
+
+def check_claim(paths: Paths, builder: str) -> None:
+    """See that a building tree is still that of a run.
+
+    Args:
+        paths: The release; its building tree exists.
+        builder: What `claim` has returned; empty for any run's.
+
+    Raises:
+        ReleaseError: It is another run's.
+    """
+    try:
+        other = (paths.building / _BUILDER).read_text(encoding="ascii")
+    except OSError:
+        other = ""
+    if builder and other != builder:
+        raise ReleaseError(
+            f"another deployment has begun to build {paths.release} on this node meanwhile, and "
+            "nothing of it was touched. Remedy: wait for it and run again; one deployment at a time"
+        )
 
 
 def site_packages(tree: Path) -> Path:
@@ -137,6 +172,7 @@ def seal(
     entries = _sealed.parse(listing.split(b"\0"))
     _sealed.write_sums(tree, entries, tree / SUMS, known(entries))
     approve()
+    (tree / _BUILDER).unlink(missing_ok=True)
     mark = [f"{_verified.sha256_file(tree / name)}  {name}\n" for name in (LISTING, SUMS)]
     (tree / COMPLETE).write_text("".join(mark), encoding="ascii")
     aside = paths.final.with_name(f".replaced-{paths.release}")
@@ -152,7 +188,7 @@ def _own(tree: Path) -> str:
 
 
 def _listing(tree: Path) -> bytes:
-    return _sealed.scan(tree, _own(tree), (COMPLETE, LISTING, SUMS))
+    return _sealed.scan(tree, _own(tree), (COMPLETE, LISTING, SUMS, _BUILDER))
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,10 @@ shared_with:
   description: The release that packages were taken over from; empty for none.
   type: str
   returned: when a tree was built
+builder:
+  description: Which run's tree it is, for M(sm120.sglang.release_seal).
+  type: str
+  returned: when a tree was built
 shared:
   description: How many packages were taken over.
   type: int
@@ -154,8 +158,8 @@ def build(module: AnsibleModule, paths: _release.Paths) -> dict[str, Any]:
         paths: The release.
 
     Returns:
-        `shared_with`, the release that something was taken over from, and `shared`, how many
-        packages that are.
+        `builder`, which run's tree it is; `shared_with`, the release that something was taken
+        over from, and `shared`, how many packages that are.
 
     Raises:
         _release.ReleaseError: uv failed, or something else than the lock was installed.
@@ -165,6 +169,7 @@ def build(module: AnsibleModule, paths: _release.Paths) -> dict[str, Any]:
     found = clean(module, paths)
     tree = paths.building
     tree.mkdir(parents=True)
+    builder = _release.claim(paths)
     (tree / "stack.lock").write_text(module.params["requirements"], encoding="utf-8")
     uv = _uv.Uv.extract(Path(module.params["wheels"]), module.params["uv_wheel"], paths)
     uv.make(module.params["python"])
@@ -184,7 +189,11 @@ def build(module: AnsibleModule, paths: _release.Paths) -> dict[str, Any]:
         raise _release.ReleaseError("; ".join(problems))
     sources = _takeover.uncompiled(tree, taken)
     _built.compile_sources(tree, _takeover.copy_bytecode(donor, tree, sources))
-    return {"shared_with": donor.tree.name if donor else "", "shared": len(taken.packages)}
+    return {
+        "builder": builder,
+        "shared_with": donor.tree.name if donor else "",
+        "shared": len(taken.packages),
+    }
 
 
 def main() -> None:

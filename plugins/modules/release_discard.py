@@ -12,6 +12,13 @@ description:
     complete, for example because a patch was refused. Such a tree is never used again - the next
     run builds anew - and holds the disk of an engine that serves.
   - A complete release is not touched, nor what is built of another one.
+options:
+  builder:
+    description:
+      - The run whose tree it has to be, as M(sm120.sglang.release_build) returned it. Another
+        controller may have begun to build the same release between two tasks.
+    type: str
+    default: ""
 extends_documentation_fragment: sm120.sglang.release
 attributes:
   check_mode:
@@ -51,6 +58,7 @@ def main() -> None:
         argument_spec={
             "root": {"type": "path", "required": True},
             "release": {"type": "str", "required": True},
+            "builder": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -60,6 +68,7 @@ def main() -> None:
         module.exit_json(changed=tree.is_dir(), path=str(tree))
     try:
         with _release.build_lock(paths.root):
+            _release.check_claim(paths, module.params["builder"])
             shutil.rmtree(tree)
     except _release.ReleaseError as error:
         module.fail_json(msg=str(error))

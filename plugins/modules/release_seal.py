@@ -46,6 +46,12 @@ options:
         that both still share are taken from it; all others are read.
     type: str
     default: ""
+  builder:
+    description:
+      - The run whose tree it has to be, as M(sm120.sglang.release_build) returned it. Another
+        controller may have begun to build the same release between two tasks.
+    type: str
+    default: ""
 attributes:
   check_mode:
     description: Reports whether there is something to seal.
@@ -234,6 +240,7 @@ def main() -> None:
             "proof": {"type": "dict", "options": _ASKED},
             "proved": {"type": "bool", "default": False},
             "shared_with": {"type": "str", "default": ""},
+            "builder": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -251,6 +258,7 @@ def main() -> None:
         module.exit_json(**result)
     try:
         with _release.build_lock(paths.root):
+            _release.check_claim(paths, module.params["builder"])
             compile_patched(paths.building)
             with ThreadPoolExecutor(1) as pool:
                 proving = pool.submit(prove, module, paths)

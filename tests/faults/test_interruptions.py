@@ -17,7 +17,16 @@ from typing import Any
 
 import pytest
 
-from tests.faults.conftest import SAID, SECOND, THIRD, Broken, ends_well, mended, settled
+from tests.faults.conftest import (
+    FIFTH,
+    SAID,
+    SECOND,
+    THIRD,
+    Broken,
+    ends_well,
+    mended,
+    settled,
+)
 from tests.lab_node import Outcome, lab
 
 pytestmark = pytest.mark.faults
@@ -149,6 +158,20 @@ def test_two_controllers_with_the_same_launch(node: Broken) -> None:
     both = node.deploy_twice(node.wanted, node.wanted)
     assert [one.code for one in both] == [0, 0], "\n".join(one.output for one in both)
     assert node.run("systemctl show sglang -p NRestarts --value") == "0"
+
+
+@pytest.mark.fault("two-controllers-same-release")
+def test_two_controllers_that_build_the_same_release(node: Broken) -> None:
+    """Whose tree it is can change between two tasks; then the earlier one leaves it alone."""
+    node.wanted = FIFTH
+    both = node.deploy_twice(node.wanted, node.wanted)
+    said = "\n".join(one.output for one in both)
+    assert 0 in [one.code for one in both], said
+    for loser in (one for one in both if one.code != 0):
+        assert loser.says("another deployment has begun to build"), said
+    settled(node)
+    node.wanted = {}
+    mended(node)
 
 
 @pytest.mark.fault("two-controllers-different-launches")
