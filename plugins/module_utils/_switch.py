@@ -39,6 +39,11 @@ _SETTLE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _COMMAND_SECONDS = 60.0
 _UNTOUCHED = "the engine was not touched"
+_MEMORY_REMEDY = (
+    "A start without that memory would die after it had loaded the weights, so none was made. End "
+    "who holds it; held by nobody that the driver names it takes a reset of the GPU (`nvidia-smi "
+    "--gpu-reset -i N`) or a reboot; then deploy again"
+)
 
 
 class SwitchError(RuntimeError):
@@ -89,12 +94,14 @@ class Report:
 
     `stopping` is the time from asking the engine to stop until its last process was gone, in which
     running requests were finished; `between` the time from there to the start of the new one.
+    `lost` says that the old engine did not give its GPU memory back (`processes.memory_lost`).
     """
 
     stopping: float = 0.0
     between: float = 0.0
     ended: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    lost: bool = False
 
 
 def different(files: Iterable[File]) -> list[File]:
@@ -217,6 +224,8 @@ def switch(node: Node, wanted: Wanted, config: Path, *, restart: bool, drain: bo
             began = time.monotonic()
             _stop(node, report, drain=drain)
             report.stopping = time.monotonic() - began
+            if report.lost:
+                raise SwitchError(f"{report.warnings[-1]}. {_MEMORY_REMEDY}", touched=True)
     except SwitchError:
         for _entry, temporary in prepared:
             temporary.unlink(missing_ok=True)
@@ -311,9 +320,9 @@ def _stop(node: Node, report: Report, *, drain: bool) -> None:
     except KeyError:
         uid = -1
     releases = node.root / "releases"
-    old = {
-        entry.pid for entry in processes.read_processes(uid, releases) if entry.unit == node.unit
-    }
+    # Beside the unit's own what an earlier engine left behind: that ends below too.
+    seen = processes.orphans(processes.read_processes(uid, releases), node.unit, uid)
+    old = {entry.pid for entry in seen}
     gpus, holders = processes.read_gpus()
     limits = processes.memory_limits(gpus, holders, old)
     # What lacks its scheduler or detokenizer has nothing that it could finish.
@@ -332,30 +341,9 @@ def _stop(node: Node, report: Report, *, drain: bool) -> None:
             touched=True,
         )
     if gpus:
-        report.warnings += _await_memory(node, old | {entry.pid for entry in left}, limits)
-
-
-def _await_memory(node: Node, old: set[int], limits: dict[str, int]) -> list[str]:
-    """Wait for the old engine's GPU memory; what is still held then is named, nothing is killed."""
-
-    def held() -> list[str]:
-        return processes.memory_held(*processes.read_gpus(), old, limits)
-
-    left = _until(lambda: not held(), node.memory_seconds)
-    if left:
-        return []
-    gpus, holders = processes.read_gpus()
-    number = {gpu.uuid: gpu.index for gpu in gpus}
-    others = [
-        f"GPU {number.get(holder.gpu, '?')}: pid {holder.pid} ({holder.command}), {holder.mib} MiB"
-        for holder in holders
-    ]
-    return [
-        (
-            f"GPU memory is still in use {node.memory_seconds:.0f} s after the engine stopped: "
-            f"{'; '.join(held())}. Holders: {'; '.join(others) or 'none that the driver names'}"
-        )
-    ]
+        mine = old | {entry.pid for entry in left}
+        said, report.lost = processes.await_memory(mine, limits, node.memory_seconds)
+        report.warnings += [said] if said else []
 
 
 def _until(holds: Callable[[], bool], seconds: float) -> bool:

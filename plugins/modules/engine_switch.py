@@ -110,7 +110,9 @@ options:
     description: Whether the unit starts at boot; left as it is when not given.
     type: bool
   memory_timeout:
-    description: Seconds to wait for the old engine's GPU memory.
+    description:
+      - Seconds to wait for the old engine's GPU memory. If then a process of it still holds some,
+        or more than a tenth of a card is missing, nothing is started; less is a warning.
     type: int
     default: 60
   guarded:
@@ -355,6 +357,8 @@ def stop(module: AnsibleModule, node: _switch.Node, config: Path) -> dict[str, A
             module.fail_json(msg=str(error), touched=True, foreign=False)
         except guard.GuardError as error:
             module.fail_json(msg=str(error), touched=False, foreign=False)
+        for warning in report.warnings:
+            module.warn(warning)
         result["changed"] |= bool(report.ended)
         result["ended"] = report.ended
         result["stopping_seconds"] = round(report.stopping, 3)

@@ -15,6 +15,7 @@ from pathlib import Path
 from ansible_collections.sm120.sglang.plugins.module_utils._node.service import process_unit
 
 _SMI_SECONDS = 20.0
+_POLL_SECONDS = 0.05
 _QUERY_APPS = "--query-compute-apps=gpu_uuid,pid,process_name,used_gpu_memory"
 _QUERY_GPUS = "--query-gpu=index,uuid,memory.total,memory.used,memory.free"
 _FORMAT = "--format=csv,noheader,nounits"
@@ -243,6 +244,19 @@ def memory_held(
     return found
 
 
+def memory_lost(
+    gpus: Sequence[Gpu], holders: Sequence[Holder], old: set[int], limit: dict[str, int]
+) -> bool:
+    """Whether a new engine had better not start: the arguments are those of `memory_held`.
+
+    So it is where a process of the old tree holds memory, or a tenth of a card more than expected
+    is in use. Less is a stranger's that came meanwhile, or a leak: the KV cache, which takes what
+    is free, then gets smaller.
+    """
+    mine = any(holder.pid in old for holder in holders)
+    return mine or any(gpu.used - limit.get(gpu.uuid, gpu.used) > gpu.total / 10 for gpu in gpus)
+
+
 def memory_limits(
     gpus: Sequence[Gpu], holders: Sequence[Holder], old: set[int], slack: int = 512
 ) -> dict[str, int]:
@@ -263,3 +277,35 @@ def memory_limits(
         if mine:
             limits[gpu.uuid] = max(0, gpu.used - mine) + slack
     return limits
+
+
+def await_memory(old: set[int], limits: dict[str, int], seconds: float) -> tuple[str, bool]:
+    """Wait for the old engine's GPU memory; nothing is ended for it.
+
+    Args:
+        old: Processes of the old tree.
+        limits: What `memory_limits` gave before they ended.
+        seconds: At most so long.
+
+    Returns:
+        What is still held and who holds it, empty when all is free; and whether it is lost
+        (`memory_lost`).
+    """
+    deadline = time.monotonic() + seconds
+    while held := memory_held(*(now := read_gpus()), old, limits):
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL_SECONDS)
+    else:
+        return "", False
+    gpus, holders = now
+    number = {gpu.uuid: gpu.index for gpu in gpus}
+    others = [
+        f"GPU {number.get(holder.gpu, '?')}: pid {holder.pid} ({holder.command}), {holder.mib} MiB"
+        for holder in holders
+    ]
+    said = (
+        f"GPU memory is still in use {seconds:.0f} s after the engine stopped: {'; '.join(held)}. "
+        f"Holders: {'; '.join(others) or 'none that the driver names'}"
+    )
+    return said, memory_lost(gpus, holders, old, limits)

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 import uv
+from ansible_collections.sm120.sglang.plugins.modules import engine_switch
+
+from tests.unit.plugins.modules.switch_place import OLD, Place
 
 ENGINE = {
     "sglang/srt/__init__.py": "",
@@ -63,3 +66,13 @@ def seal_arguments(build_arguments: dict[str, Any]) -> dict[str, Any]:
         "release": build_arguments["release"],
         "user": pwd.getpwuid(os.geteuid()).pw_name,
     }
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Any) -> Place:
+    found = Place(tmp_path)
+    monkeypatch.setenv("PATH", f"{found.bin}:/usr/bin:/bin")
+    done = run_module(engine_switch, found.arguments(OLD, "r1"))
+    assert done["changed"]
+    found.log.unlink()
+    return found
