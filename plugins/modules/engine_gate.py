@@ -12,12 +12,16 @@ description:
     and gives each check a verdict of its own; a green C(/health) alone never passes.
   - Checks the unit, C(/model_info), readiness, a real completion (the known answer where there is
     one), and the accept length of speculative decoding.
-  - "Then, where O(quick) is false and nothing has failed: the KV cache's size, the reasoning
-    parser, sampling, a long prompt and the same again, several requests at once, a tool call, a
-    picture, and free GPU memory. A check that does not apply is C(skipped) and says why."
+  - "Then, where O(quick) is false and nothing has failed: C(/server_info), the KV cache's size, the
+    reasoning parser, sampling, a long prompt and the same again, several requests at once, a tool
+    call, a picture, and free GPU memory. A check that does not apply, or is not wanted, is
+    C(skipped) and says why."
   - "The accept length is 1 + accepted draft tokens / verify steps, added up over as many requests
-    as it takes to reach O(min_verify_steps). Figures that are absent are a failure, not a value."
-  - The task fails when a check fails, and warns when one warns.
+    as it takes to reach O(min_verify_steps). Figures that are absent, or of fewer steps, are a
+    failure, not a value."
+  - A check that is wanted and cannot be made fails, also for want of time; the message names the
+    limit. The task fails when a check fails, and warns when one warns.
+  - A node that cannot be reached any more is no verdict on its engine (RV(no_verdict)).
 extends_documentation_fragment: sm120.sglang.engine
 options:
   model:
@@ -143,9 +147,9 @@ checks:
   contains:
     id:
       description:
-        - unit, model_info, readiness, completion or known_answer, accept_length, kv_tokens,
-          reasoning, sampling, long_prompt, repeated_prompt, concurrency, tool_call, image,
-          gpu_memory.
+        - unit, model_info, readiness, completion or known_answer, accept_length, server_info,
+          kv_tokens, reasoning, sampling, long_prompt, repeated_prompt, concurrency, tool_call,
+          image, gpu_memory.
       type: str
     verdict:
       description: ok, warn, fail or skipped.
@@ -162,6 +166,10 @@ checks:
     remedy:
       description: What to do about it, empty when nothing is to be done.
       type: str
+no_verdict:
+  description: Whether nobody could look; then nothing else is returned, and the engine may be well.
+  returned: when the node cannot be asked
+  type: bool
 answer:
   description: The text that the engine answered to the known question, or in its place.
   returned: always

@@ -40,7 +40,7 @@ class EngineHTTP:
                 method, self._base + path, json=body, timeout=timeout, allow_redirects=False
             )
         except requests.Timeout:
-            return Answer(error=f"no answer within {timeout:g} s")
+            return Answer(error=f"no answer within {timeout:g} s", late=True)
         except requests.RequestException as error:
             refused = _caused_by(error, ConnectionRefusedError)
             return Answer(error="connection refused" if refused else _brief(error), refused=refused)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ansible_collections.sm120.sglang.plugins.module_utils._engine import gate_more
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.asking import QUESTION
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
-    WARN,
     Check,
     KnownAnswer,
+    no_time,
 )
 
 if TYPE_CHECKING:
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import Gpu
 
 _SHORT = 8
-_TOOL_TOKENS = 512
+_TOOL_TOKENS = 1024  # a model may think before it calls
+_THOUGHT_TOKENS = 512
 _ROOM = 256  # tokens of the context that stay for the chat template
+_WITHOUT_REQUEST = ("kv_tokens", "gpu_memory")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class MorePlan:
 class Requests(Protocol):
     """Sends requests to the engine."""
 
+    def server_info(self) -> Answer:
+        """What the engine says of its arguments and its scheduler."""
+
     def chat(self, messages: Sequence[Any], length: int, **more: Any) -> Answer:
         """One chat completion."""
 
@@ -55,7 +61,6 @@ class Requests(Protocol):
 class Subject:
     """What the checks before learned of the engine."""
 
-    server: Mapping[str, Any]
     model: Mapping[str, Any]
     question: KnownAnswer
     answer: Answer
@@ -77,15 +82,18 @@ class MoreChecks:
         self._requests = requests
         self._subject = subject
         self._gpus = gpus
+        self._server: Mapping[str, Any] = {}
 
-    def run(self, add: Callable[[Check], bool], left: Callable[[], float]) -> None:
-        """Make the checks in order.
+    def run(self, add: Callable[[Check], bool], left: Callable[[], float], limit: float) -> None:
+        """Make the checks in order; what is asked for and not made fails.
 
         Args:
             add: Takes each verdict.
-            left: Seconds that remain for the gate; a check is not begun without any.
+            left: Seconds that remain for the gate; no request is begun without any.
+            limit: Seconds that the whole gate has.
         """
         checks: list[tuple[str, Callable[[], Check]]] = [
+            ("server_info", self._server_info),
             ("kv_tokens", self._kv_tokens),
             ("reasoning", self._reasoning),
             ("sampling", self._sampling),
@@ -98,27 +106,65 @@ class MoreChecks:
         ]
         dead = ""
         for name, make in checks:
-            if dead:
-                add(gate_more.skipped(name, f"not made after the failure of {dead}"))
-            elif left() <= 0:
-                add(Check(name, WARN, evidence="not made: the gate's time is over"))
-            elif not add(make()):
+            left_out = f"not made after the failure of {dead}" if dead else self._left_out(name)
+            if left_out:
+                add(gate_more.skipped(name, left_out))
+                continue
+            over = left() <= 0 and name not in _WITHOUT_REQUEST
+            if not add(no_time(name, limit) if over else make()):
                 dead = name
 
-    def _kv_tokens(self) -> Check:
-        return gate_more.judge_kv_tokens(self._subject.server, self._plan.kv_tokens)
-
-    def _reasoning(self) -> Check:
-        if not self._parser("reasoning_parser"):
-            return gate_more.skipped("reasoning", "the engine runs without a reasoning parser")
-        return gate_more.judge_reasoning(self._subject.answer)
+    def _left_out(self, name: str) -> str:
+        """Why a check does not apply or is not wanted; empty for one that has to be made."""
+        plan, server, model = self._plan, self._server, self._subject.model
+        no_long = (not plan.long_prompt_tokens, "health_gate_long_prompt_tokens is 0")
+        reasons: dict[str, list[tuple[bool, str]]] = {
+            "reasoning": [
+                (not self._parser("reasoning_parser"), "the engine runs without a reasoning parser")
+            ],
+            "sampling": [(not plan.sampling, "health_gate_sampling is false")],
+            "long_prompt": [no_long],
+            "repeated_prompt": [
+                no_long,
+                (bool(server.get("disable_radix_cache")), "the engine runs without a prefix cache"),
+            ],
+            "concurrency": [
+                (plan.concurrency < 2, f"health_gate_concurrency is {plan.concurrency}")
+            ],
+            "tool_call": [
+                (
+                    not self._parser("tool_call_parser"),
+                    "the engine runs without a tool-call parser",
+                ),
+                (not plan.tool_call, "health_gate_tool_call is false"),
+            ],
+            "image": [
+                (not model.get("has_image_understanding"), "the model takes no pictures"),
+                (not plan.image, "health_gate_image is false"),
+            ],
+            "gpu_memory": [(not plan.gpu_free_mib, "health_gate_gpu_free_mib is 0")],
+        }
+        return next((why for applies, why in reasons.get(name, []) if applies), "")
 
     def _parser(self, name: str) -> str:
-        return str(self._subject.server.get(name) or self._subject.model.get(name) or "")
+        return str(self._server.get(name) or self._subject.model.get(name) or "")
+
+    def _server_info(self) -> Check:
+        answer = self._requests.server_info()
+        # It holds the API keys as well: what is read of it stays here.
+        self._server = answer.body if isinstance(answer.body, dict) else {}
+        return gate_more.judge_server_info(answer)
+
+    def _kv_tokens(self) -> Check:
+        return gate_more.judge_kv_tokens(self._server, self._plan.kv_tokens)
+
+    def _reasoning(self) -> Check:
+        answer = self._subject.answer
+        if self._subject.question.prompt:  # the native interface has no parsers
+            answer = self._requests.chat(QUESTION, _THOUGHT_TOKENS)
+        return gate_more.judge_reasoning(answer)
 
     def _sampling(self) -> Check:
-        if not self._plan.sampling:
-            return gate_more.skipped("sampling", "health_gate_sampling is false")
         answer, seconds = _timed(
             lambda: self._requests.generate(
                 self._subject.prompts[0], _SHORT, ignore_eos=True, temperature=0.8
@@ -128,7 +174,7 @@ class MoreChecks:
 
     def _long(self) -> KnownAnswer:
         """The known question behind padding, as long as wanted and as fits."""
-        server = self._subject.server
+        server = self._server
         bounds = [self._plan.long_prompt_tokens]
         names = ("context_length", "max_req_input_len", "max_total_num_tokens")
         question = self._subject.question
@@ -143,50 +189,34 @@ class MoreChecks:
         return self._requests.chat(question.messages, question.max_tokens)
 
     def _long_prompt(self) -> Check:
-        if not self._plan.long_prompt_tokens:
-            return gate_more.skipped("long_prompt", "health_gate_long_prompt_tokens is 0")
         question = self._long()
         answer, seconds = _timed(lambda: self._ask(question))
         return gate_more.judge_long_prompt(answer, seconds, question)
 
     def _repeated_prompt(self) -> Check:
-        if not self._plan.long_prompt_tokens:
-            return gate_more.skipped("repeated_prompt", "health_gate_long_prompt_tokens is 0")
-        if self._subject.server.get("disable_radix_cache"):
-            return gate_more.skipped("repeated_prompt", "the engine runs without a prefix cache")
         question = self._long()
         answer, seconds = _timed(lambda: self._ask(question))
         return gate_more.judge_long_prompt(answer, seconds, question, repeated=True)
 
     def _concurrency(self) -> Check:
-        wanted = self._plan.concurrency
-        if wanted < 2:
-            return gate_more.skipped("concurrency", f"health_gate_concurrency is {wanted}")
         prompts = self._subject.prompts
 
         def one(number: int) -> Answer:
             text = f"{number}. {prompts[number % len(prompts)]}"
             return self._requests.generate(text, _SHORT, ignore_eos=True)
 
+        wanted = self._plan.concurrency
         with ThreadPoolExecutor(max_workers=wanted) as pool:
             answers, seconds = _timed(lambda: list(pool.map(one, range(wanted))))
         return gate_more.judge_burst(answers, seconds)
 
     def _tool_call(self) -> Check:
-        if not self._parser("tool_call_parser"):
-            return gate_more.skipped("tool_call", "the engine runs without a tool-call parser")
-        if not self._plan.tool_call:
-            return gate_more.skipped("tool_call", "health_gate_tool_call is false")
         messages = [{"role": "user", "content": gate_more.TOOL_QUESTION}]
         return gate_more.judge_tool_call(
             self._requests.chat(messages, _TOOL_TOKENS, tools=[gate_more.TOOL])
         )
 
     def _image(self) -> Check:
-        if not self._subject.model.get("has_image_understanding"):
-            return gate_more.skipped("image", "the model takes no pictures")
-        if not self._plan.image:
-            return gate_more.skipped("image", "health_gate_image is false")
         content = [
             {"type": "image_url", "image_url": {"url": gate_more.picture()}},
             {"type": "text", "text": "Which colour is this?"},
@@ -197,8 +227,6 @@ class MoreChecks:
         return gate_more.judge_image(answer, seconds)
 
     def _gpu_memory(self) -> Check:
-        if not self._plan.gpu_free_mib:
-            return gate_more.skipped("gpu_memory", "health_gate_gpu_free_mib is 0")
         return gate_more.judge_gpu_memory(self._gpus(), self._plan.gpu_free_mib)
 
 

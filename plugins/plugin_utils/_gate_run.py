@@ -7,6 +7,16 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.accept_length import (
+    PROMPTS,
+    Problem,
+    Speculation,
+    judge_accept_length,
+    next_length,
+    out_of_time,
+    speculation,
+    without_steps,
+)
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.asking import (
     QUESTION,
     SHORT,
@@ -14,19 +24,14 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.asking import
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     FAIL,
-    PROMPTS,
     WARN,
     Check,
     KnownAnswer,
-    Speculation,
-    explain,
-    judge_accept_length,
     judge_completion,
     judge_model_info,
     judge_readiness,
     judge_unit,
-    next_length,
-    speculation,
+    perhaps_slow,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate_more import (
     characters_a_token,
@@ -51,9 +56,6 @@ if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import Gpu
     from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
     from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
-
-_MAX_REQUESTS = 32
-_SERVER_INFO_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class GateRun:
     model_info: dict[str, Any] = field(default_factory=dict)
     _begun: float = field(default_factory=time.monotonic)
     _unanswered: str = ""
+    _late: bool = False
 
     @property
     def seconds(self) -> float:
@@ -122,10 +125,7 @@ class GateRun:
 
     def _more(self, plan: MorePlan, per_token: float) -> None:
         """The further checks, which an engine that failed already need not be asked."""
-        # It holds the API keys as well: what is read of it stays here.
-        answer = self._heard(self.http.get("/server_info", _SERVER_INFO_TIMEOUT))
         subject = Subject(
-            server=answer.body if isinstance(answer.body, dict) else {},
             model=self.model_info,
             question=self.plan.known_answer or KnownAnswer(messages=QUESTION, max_tokens=SHORT),
             answer=self.answer,
@@ -133,7 +133,7 @@ class GateRun:
             prompts=self.plan.prompts,
         )
         checks = MoreChecks(plan, self, subject, self.gpus)
-        checks.run(self._add, lambda: self.plan.timeout - self.seconds)
+        checks.run(self._add, lambda: self.plan.timeout - self.seconds, self.plan.timeout)
 
     def _heard(self, answer: Answer) -> Answer:
         """Note that a request came to nothing: its check may be no word about the engine."""
@@ -143,8 +143,11 @@ class GateRun:
 
     def _add(self, check: Check) -> bool:
         unanswered, self._unanswered = self._unanswered, ""
+        late, self._late = self._late, False
         if unanswered and check.verdict in (WARN, FAIL):
             self._reach(check.id, unanswered)
+        if late and check.verdict == FAIL:
+            check = perhaps_slow(check, self.plan.request_timeout)
         self.checks.append(check)
         self.say(self.seconds, str(check))
         return check.verdict != FAIL
@@ -184,7 +187,7 @@ class GateRun:
         wanted = self.plan.known_answer
         begun = time.monotonic()
         path, body = request(wanted, self.plan.model or self._served_name())
-        self.answer = answer = self._heard(self.http.post(path, body, self.plan.request_timeout))
+        self.answer = answer = self._post(path, body)
         self._add(judge_completion(answer, time.monotonic() - begun, wanted))
         return answer.status != 0
 
@@ -193,22 +196,20 @@ class GateRun:
         plan = self.plan
         per_token = 0.0
         answers: list[Answer] = []
-        problem = ""
-        for number in range(_MAX_REQUESTS):
-            left = plan.timeout - self.seconds
-            if left <= 0:
-                problem = f"{plan.timeout:g} s are over"
+        problem: Problem | None = None
+        while self.measured.steps < plan.min_verify_steps:
+            if self.seconds >= plan.timeout:
+                problem = out_of_time(plan.timeout)
                 break
+            steps = self.measured.steps
             length = next_length(self.measured, plan.min_verify_steps)
-            prompt = plan.prompts[number % len(plan.prompts)]
-            answer = self.generate(prompt, length, ignore_eos=True, limit=left)
-            if not isinstance(answer.body, dict) or "meta_info" not in answer.body:
-                problem = explain(answer)
-                break
+            prompt = plan.prompts[len(answers) % len(plan.prompts)]
+            answer = self.generate(prompt, length, ignore_eos=True)
             answers.append(answer)
             per_token = characters_a_token(prompt, answer) or per_token
             self.measured = speculation(answers)
-            if self.measured.steps >= plan.min_verify_steps or not self.measured.reported:
+            if self.measured.steps == steps:
+                problem = without_steps(answer)
                 break
         self._add(
             judge_accept_length(
@@ -250,7 +251,7 @@ class GateRun:
             "temperature": 0,
             **more,
         }
-        return self._heard(self.http.post("/v1/chat/completions", body, self.plan.request_timeout))
+        return self._post("/v1/chat/completions", body)
 
     def generate(
         self,
@@ -259,7 +260,6 @@ class GateRun:
         *,
         ignore_eos: bool,
         temperature: float = 0,
-        limit: float = float("inf"),
     ) -> Answer:
         """One native generation of at most `length` tokens."""
         body = {
@@ -270,7 +270,18 @@ class GateRun:
                 "ignore_eos": ignore_eos,
             },
         }
-        return self._heard(self.http.post("/generate", body, min(self.plan.request_timeout, limit)))
+        return self._post("/generate", body)
+
+    def server_info(self) -> Answer:
+        """What the engine says of its arguments and its scheduler."""
+        return self._waited(self.http.get("/server_info", self.plan.request_timeout))
+
+    def _post(self, path: str, body: dict[str, Any]) -> Answer:
+        return self._waited(self.http.post(path, body, self.plan.request_timeout))
+
+    def _waited(self, answer: Answer) -> Answer:
+        self._late |= answer.late
+        return self._heard(answer)
 
     def _served_name(self) -> str:
         # /model_info names it from about 0.5.20; before that the path serves as the name.

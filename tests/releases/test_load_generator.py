@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import drive, plan
-from ansible_collections.sm120.sglang.plugins.module_utils._engine import gate
+from ansible_collections.sm120.sglang.plugins.module_utils._engine import accept_length
 
 from tests.releases import wheels
 
@@ -34,7 +34,10 @@ def test_accepted_drafts_are_counted_under_a_name_that_is_known(version: str) ->
     told = set(re.findall(r'meta_info\["(spec_\w+)"\] =', source))
     assert drive.VERIFIED in told
     assert told & set(drive.ACCEPTED), told
-    assert (drive.VERIFIED, drive.ACCEPTED) == (gate.VERIFIED, gate.ACCEPTED)
+    assert (drive.VERIFIED, drive.ACCEPTED) == (
+        accept_length.VERIFIED,
+        accept_length.ACCEPTED,
+    )
 
 
 @pytest.mark.parametrize("version", RELEASES)

@@ -13,7 +13,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema imp
     Gpu,
     Reading,
 )
-from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import speculation
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.accept_length import speculation
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import decode_batches
 
@@ -28,9 +28,9 @@ def accept(requests: Iterable[Mapping[str, int]]) -> Accept | None:
 
     Args:
         requests: Of each request the figures of its last answer, as the engine counts them for it:
-            accepted drafts (`gate.ACCEPTED`) and verify steps (`gate.VERIFIED`). No other request
-            is in them, so they are this run's own increments; the averages of `/server_info` and
-            `/metrics` are not.
+            accepted drafts (`accept_length.ACCEPTED`) and verify steps (`VERIFIED`). No other
+            request is in them, so they are this run's own increments; the averages of
+            `/server_info` and `/metrics` are not.
 
     Returns:
         None where not one request had a verify step: without speculation, or absent.

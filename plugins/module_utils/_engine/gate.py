@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
@@ -19,20 +19,6 @@ _HTTP_OK = 200
 _MAX_SHOWN = 120
 _MAX_LIMIT = 48  # an expected answer may be long
 _FINISHED = ("stop", "length", "tool_calls")
-
-# Per request: draft tokens that were accepted, without the bonus token of each verify step.
-# 0.5.9 tokenizer_manager.py:1855 and 0.5.10.post1 :2899; then 0.5.12.post1 :3024 to 0.5.23 :4249.
-ACCEPTED = ("spec_accept_token_num", "spec_num_correct_drafts", "spec_accepted_drafts")
-"""Names of the accepted drafts of a request: up to 0.5.10.post1, from 0.5.12 on, and 0.5.11's."""
-VERIFIED = "spec_verify_ct"
-
-PROMPTS = (
-    "The capital of France is Paris. The capital of Italy is Rome. The capital of Spain is",
-    "def fibonacci(n):\n    if n < 2:\n        return n\n    return",
-    "Once upon a time, in a small village by the sea, there lived an old fisherman who",
-    '{"name": "Ada Lovelace", "born": 1815, "field": "mathematics"}\n{"name": "Alan Turing",',
-)
-"""What the accept length is measured on: plain prose, code, a tale, structured text."""
 
 
 @dataclass(frozen=True)
@@ -271,109 +257,36 @@ def judge_completion(answer: Answer, seconds: float, wanted: KnownAnswer | None 
     return Check(name, OK, repr(shorten(text, 40)), wanted.wanted if wanted else None, what)
 
 
-@dataclass(frozen=True)
-class Speculation:
-    """Sums over requests: draft tokens accepted and verify steps; `reported` counts requests."""
-
-    accepted: int = 0
-    steps: int = 0
-    tokens: int = 0
-    requests: int = 0
-    reported: int = 0
-
-    @property
-    def accept_length(self) -> float | None:
-        """Tokens per verify step, bonus token included, or None without a verify step.
-
-        The engine's own `spec_accept_length` divides all completion tokens by the steps, the
-        first one from the prefill included: 1.14 where not one draft token was accepted.
-        """
-        return 1 + self.accepted / self.steps if self.steps else None
-
-
-def speculation(answers: Iterable[Answer]) -> Speculation:
-    """Add up what `/generate` answers say about speculation in their `meta_info`."""
-    accepted = steps = tokens = requests = reported = 0
-    for answer in answers:
-        body = answer.body if isinstance(answer.body, dict) else {}
-        meta = body.get("meta_info")
-        if not isinstance(meta, dict):
-            continue
-        requests += 1
-        tokens += completion_tokens(answer)
-        drafts = next((meta[name] for name in ACCEPTED if name in meta), None)
-        if drafts is None or not meta.get(VERIFIED):
-            continue
-        reported += 1
-        accepted += int(drafts)
-        steps += int(meta[VERIFIED])
-    return Speculation(accepted, steps, tokens, requests, reported)
-
-
-def next_length(so_far: Speculation, min_steps: int, longest: int = 128) -> int:
-    """How many tokens to ask for next, so that the wanted verify steps are soon reached."""
-    missing = max(1, min_steps - so_far.steps)
-    length = so_far.accept_length or 1.0
-    return max(8, min(longest, round(missing * length) + 1))
-
-
-def judge_accept_length(
-    measured: Speculation, *, min_steps: int, warn: float, fail: float, problem: str = ""
-) -> Check:
-    """The accept length is above its floors, over enough verify steps to mean something.
+def no_time(name: str, limit: float) -> Check:
+    """A check that is wanted and was not begun: all others took the gate's time.
 
     Args:
-        measured: the sums over all requests.
-        min_steps: verify steps below which a figure is not trusted.
-        warn: floor below which the check warns.
-        fail: floor below which it fails.
-        problem: why no more requests were made, where something went wrong.
+        name: The check.
+        limit: Seconds that the gate has.
     """
-    length = measured.accept_length
-    if length is None:
-        return Check(
-            "accept_length",
-            FAIL,
-            "absent",
-            fail,
-            problem
-            or f"{measured.requests} requests, {measured.tokens} tokens, no speculation figures",
-            "speculation is off: check the engine's speculative arguments and its journal",
-        )
-    value = round(length, 2)
-    evidence = (
-        f"{measured.accepted} draft tokens accepted in {measured.steps} verify steps "
-        f"({measured.requests} requests)"
-    )
-    if measured.steps < min_steps:
-        return Check(
-            "accept_length",
-            WARN,
-            value,
-            fail,
-            f"only {evidence}, {min_steps} are wanted" + (f"; {problem}" if problem else ""),
-            "give the check more time, or lower min_verify_steps on a slow node",
-        )
-    if length < fail:
-        return Check(
-            "accept_length",
-            FAIL,
-            value,
-            fail,
-            evidence,
-            "the draft does not predict this target: check the pairing of draft and target "
-            "(revision, auxiliary layers) and the algorithm (EAGLE3 for an EAGLE-3 draft)",
-        )
-    if length < warn:
-        return Check(
-            "accept_length",
-            WARN,
-            value,
-            warn,
-            evidence,
-            "the draft predicts little: speculation may cost more than it gains; measure both",
-        )
-    return Check("accept_length", OK, value, fail, evidence)
+    return Check(name, FAIL, "not made", None, time_is_over(limit), MORE_TIME)
+
+
+def time_is_over(limit: float) -> str:
+    """That the gate's seconds are over, in words."""
+    return f"the gate's {limit:g} s are over"
+
+
+MORE_TIME = (
+    "the engine answers too slowly for all checks: look at what keeps it busy. On a slow node "
+    "health_gate_checks_timeout gives them more seconds"
+)
+
+
+def perhaps_slow(check: Check, limit: float) -> Check:
+    """A failed check one of whose requests was given up, with what that may also mean.
+
+    Args:
+        check: The check.
+        limit: Seconds that a request has.
+    """
+    more = f"an engine that is only slow needs more than {limit:g} s: health_gate_request_timeout"
+    return replace(check, remedy=f"{check.remedy}; {more}" if check.remedy else more)
 
 
 def overall(checks: Sequence[Check]) -> str:

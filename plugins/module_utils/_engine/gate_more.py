@@ -61,6 +61,22 @@ def skipped(check: str, why: str) -> Check:
     return Check(check, SKIPPED, evidence=why)
 
 
+def judge_server_info(answer: Answer) -> Check:
+    """`/server_info` says what the engine runs with: what else is checked depends on it."""
+    if answer.status == _HTTP_OK and isinstance(answer.body, dict) and answer.body:
+        version = answer.body.get("version")
+        return Check("server_info", OK, evidence=f"version {version}" if version else "")
+    return Check(
+        "server_info",
+        FAIL,
+        answer.status or None,
+        _HTTP_OK,
+        explain(answer),
+        "the scheduler does not say what it runs with, so nothing that depends on it can be "
+        "checked: read the engine's journal",
+    )
+
+
 def judge_kv_tokens(info: Mapping[str, Any], floor: int) -> Check:
     """The engine has room for enough tokens.
 
@@ -73,7 +89,8 @@ def judge_kv_tokens(info: Mapping[str, Any], floor: int) -> Check:
         why = "/server_info does not name max_total_num_tokens"
         if not floor:
             return skipped("kv_tokens", why)
-        return Check("kv_tokens", WARN, "absent", floor, why)
+        remedy = "without a floor (health_gate_kv_tokens: 0) the size is not checked"
+        return Check("kv_tokens", FAIL, "absent", floor, why, remedy)
     if not floor:
         return Check("kv_tokens", OK, tokens, evidence="no floor is set (health_gate_kv_tokens)")
     if tokens < floor:
@@ -226,8 +243,15 @@ def judge_sampling(answer: Answer, seconds: float) -> Check:
 def judge_reasoning(answer: Answer) -> Check:
     """The reasoning parser keeps the model's thinking out of the answer."""
     message = _message(answer)
-    if message is None:
-        return skipped("reasoning", "no chat answer to look at")
+    if answer.status != _HTTP_OK or message is None:
+        return Check(
+            "reasoning",
+            FAIL,
+            answer.status or None,
+            _HTTP_OK,
+            explain(answer),
+            "chat requests fail: read the engine's journal",
+        )
     content, thought = message.get("content") or "", message.get("reasoning_content") or ""
     marks = [mark for mark in _THINKING_MARKS if mark in content]
     if marks:

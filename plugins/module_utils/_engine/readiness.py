@@ -22,13 +22,15 @@ _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _UNAVAILABLE = 200, 401, 403, 404, 5
 class Answer:
     """What came of one request: an HTTP status, or `error` when there was none.
 
-    `refused` tells a closed port (still loading, or dead) from other errors.
+    `refused` tells a closed port (still loading, or dead) from other errors, `late` an answer that
+    did not come in the time that it had.
     """
 
     status: int = 0
     body: Any = None
     error: str = ""
     refused: bool = False
+    late: bool = False
 
     @property
     def unauthorized(self) -> bool:

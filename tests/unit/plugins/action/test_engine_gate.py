@@ -58,6 +58,7 @@ def test_a_good_engine_passes(tmp_path: Path, server: Sshd) -> None:
         "readiness",
         "known_answer",
         "accept_length",
+        "server_info",
     ]
     assert result["main_pid"] == 4242
     assert "OK accept_length" in played.output

@@ -4,16 +4,22 @@
 from __future__ import annotations
 
 import json
-import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.accept_length import PROMPTS
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import Check, KnownAnswer
 from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import parse_gpus
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
-from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import MorePlan
+from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import (
+    MoreChecks,
+    MorePlan,
+    Subject,
+)
 from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_run import GatePlan, GateRun
 from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
@@ -49,8 +55,7 @@ class Engine:
         self._chat, self._generate = chat, generate
         self._server = {**SERVER, "tool_call_parser": "kimi_k2", "reasoning_parser": "kimi_k2"}
         self._server |= server
-        self._lock = threading.Lock()
-        self.running = self.most = 0
+        self.status = 200
 
     def __call__(self, path: str, body: Any, _headers: dict[str, str]) -> tuple[int, Any]:
         names = {
@@ -61,7 +66,7 @@ class Engine:
             "/generate": "generate_0",
         }
         if path == "/server_info":
-            return 200, self._server
+            return self.status, self._server if self.status == 200 else {"detail": "Not Found"}
         if path == "/v1/chat/completions" and body.get("tools"):
             return 200, call('{"city": "Paris"}') if self._chat is None else self._chat(body)[1]
         if path == "/v1/chat/completions" and self._chat is not None:
@@ -104,6 +109,7 @@ def checks(
 
 
 FURTHER = (
+    "server_info",
     "kv_tokens",
     "reasoning",
     "sampling",
@@ -140,10 +146,11 @@ def test_an_engine_that_can_everything_passes() -> None:
 
 def test_what_is_not_asked_for_says_why_it_was_left_out() -> None:
     found, _seen = checks(Engine(tool_call_parser=None, reasoning_parser=None), MorePlan())
-    left_out = {name: found[name] for name in FURTHER if name != "kv_tokens"}
+    made = ("server_info", "kv_tokens")
+    left_out = {name: found[name] for name in FURTHER if name not in made}
     assert {check.verdict for check in left_out.values()} == {"skipped"}
     assert all(check.evidence for check in left_out.values())
-    assert found["kv_tokens"].verdict == "ok"
+    assert {found[name].verdict for name in made} == {"ok"}
     nothing, _seen = checks(Engine(disable_radix_cache=True), gpus=[])
     assert nothing["repeated_prompt"].evidence == "the engine runs without a prefix cache"
     assert nothing["gpu_memory"].evidence == "nvidia-smi shows no GPU on this node"
@@ -253,15 +260,94 @@ def test_a_prefix_cache_that_never_hits_warns() -> None:
     assert found["repeated_prompt"].value == "0 cached tokens"
 
 
-def test_little_gpu_memory_warns_and_an_unnamed_kv_size_does_not_pass_for_one() -> None:
-    plan = MorePlan(kv_tokens=1, gpu_free_mib=40_000)
-    found, _seen = checks(Engine(max_total_num_tokens=None), plan)
-    assert (found["kv_tokens"].verdict, found["kv_tokens"].value) == ("warn", "absent")
+def test_little_gpu_memory_warns() -> None:
+    found, _seen = checks(Engine(), MorePlan(gpu_free_mib=40_000))
     assert found["gpu_memory"].verdict == "warn"
     assert found["gpu_memory"].value == "35610 MiB free"
 
 
-def test_when_the_time_is_over_the_rest_is_not_made_and_says_so() -> None:
-    found, _seen = checks(Engine(), timeout=0.0, speculative=False)
-    assert {found[name].verdict for name in FURTHER} == {"warn"}
-    assert found["image"].evidence == "not made: the gate's time is over"
+def test_a_floor_for_a_size_that_the_engine_does_not_name_is_not_kept() -> None:
+    found, _seen = checks(Engine(max_total_num_tokens=None), MorePlan(kv_tokens=1))
+    assert (found["kv_tokens"].verdict, found["kv_tokens"].value) == ("fail", "absent")
+    found, _seen = checks(Engine(max_total_num_tokens=None), MorePlan())
+    assert found["kv_tokens"].verdict == "skipped"
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_an_engine_that_does_not_say_what_it_runs_with_is_not_taken_for_one_without_parsers(
+    status: int,
+) -> None:
+    engine = Engine()
+    engine.status = status
+    found, _seen = checks(engine)
+    assert [name for name in FURTHER if found[name].verdict == "fail"] == ["server_info"]
+    assert found["server_info"].value == status
+    assert "nothing that depends on it" in found["server_info"].remedy
+    others = {found[name].evidence for name in FURTHER[1:]}
+    assert others == {"not made after the failure of server_info"}
+
+
+def test_a_question_for_the_native_interface_leaves_the_reasoning_parser_to_be_checked() -> None:
+    plain = KnownAnswer(prompt="one two", expect=" three")
+    found, seen = checks(Engine(), known_answer=plain)
+    assert found["reasoning"].verdict == "ok"
+    assert "chat" in next(path for path, body in seen if body and body.get("max_tokens") == 512)
+    broken, _seen = checks(Engine(chat=lambda _body: (500, "x")), known_answer=plain)
+    assert broken["reasoning"].verdict == "fail"
+    assert broken["reasoning"].evidence == "HTTP 500 x"
+
+
+def test_when_the_time_is_over_what_was_asked_for_fails_and_names_the_limit() -> None:
+    found, seen = checks(Engine(), timeout=0.0, speculative=False)
+    failed = found["server_info"]
+    assert (failed.verdict, failed.value) == ("fail", "not made")
+    assert failed.evidence == "the gate's 0 s are over"
+    assert "health_gate_checks_timeout" in failed.remedy
+    assert {found[name].verdict for name in FURTHER[1:]} == {"skipped"}
+    assert "/server_info" not in [path for path, _body in seen]
+
+
+@pytest.mark.parametrize("last", ["sampling", "tool_call"])
+def test_time_that_ends_between_two_checks_fails_the_next_one_that_is_wanted(last: str) -> None:
+    """Not one that is left out, and not one that asks the engine nothing."""
+    plan = replace(ALL, image=False) if last == "tool_call" else ALL
+    made: dict[str, Check] = {}
+    over = False
+
+    def add(check: Check) -> bool:
+        nonlocal over
+        made[check.id] = check
+        over = over or check.id == last
+        return check.verdict != "fail"
+
+    node = ScriptedNode()
+    with running_web(Engine()) as web:
+        run = GateRun(
+            reader=UnitReader(node, "sglang.service"),
+            http=EngineHTTP(node.http(), ADDRESS, web.port, "k"),
+            plan=GatePlan(known_answer=COUNTING, more=plan),
+            say=lambda _seconds, _text: None,
+        )
+        answer = run.chat(COUNTING.messages, 16)
+        model = exchanges("http-hit")["model_info"]["body"]
+        subject = Subject(model, COUNTING, answer, 4.0, PROMPTS)
+        MoreChecks(plan, run, subject, lambda: GPUS).run(add, lambda: 0.0 if over else 1.0, 60)
+    failed = [check for check in made.values() if check.verdict == "fail"]
+    if last == "tool_call":
+        assert failed == []
+        assert made["gpu_memory"].verdict == "ok"
+    else:
+        assert [check.id for check in failed] == ["long_prompt"]
+        assert failed[0].evidence == "the gate's 60 s are over"
+
+
+def test_a_request_that_is_given_up_names_its_limit() -> None:
+    def slow(body: dict[str, Any]) -> tuple[int, Any]:
+        if body["sampling_params"]["temperature"] > 0:
+            time.sleep(1.5)
+        return 200, exchanges("http-hit")["generate_0"]["body"]
+
+    found, _seen = checks(Engine(generate=slow), request_timeout=0.5)
+    assert found["sampling"].verdict == "fail"
+    assert found["sampling"].evidence.endswith("no answer within 0.5 s")
+    assert "more than 0.5 s: health_gate_request_timeout" in found["sampling"].remedy

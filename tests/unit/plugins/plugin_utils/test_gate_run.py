@@ -43,9 +43,8 @@ class Recorded:
             "/health": "health",
             "/v1/chat/completions": "chat_counting",
             "/generate": "generate_0",
+            "/server_info": "server_info",
         }
-        if path not in names:
-            return 404, ""
         name = names[path]
         if name in self._over:
             replaced = self._over[name]
@@ -222,19 +221,47 @@ def test_a_hang_ends_with_the_requests_limit() -> None:
         assert time.monotonic() - begun < 2.5
     assert verdicts["known_answer"] == "fail"
     assert run.checks[-1].evidence == "no answer within 0.3 s"
+    assert "more than 0.3 s: health_gate_request_timeout" in run.checks[-1].remedy
     assert "accept_length" not in verdicts
 
 
-def test_too_little_time_for_the_steps_warns_with_what_was_measured() -> None:
+def test_steps_are_gathered_over_as_many_requests_as_it_takes() -> None:
     with running_web(Recorded("http-hit")) as web:
-        run, verdicts = gate(ScriptedNode(), web.port, min_verify_steps=10_000)
-    assert verdicts["accept_length"] == "warn"
-    assert paths(web)["/generate"] == 32, "bounded in count"
-    assert "10000 are wanted" in run.checks[-1].evidence
+        run, verdicts = gate(ScriptedNode(), web.port, min_verify_steps=500)
+    assert verdicts["accept_length"] == "ok"
+    assert run.measured.steps >= 500
+    assert paths(web)["/generate"] > 32
+
+
+def test_when_the_time_is_over_before_the_steps_the_limit_is_named() -> None:
+    with running_web(Recorded("http-hit")) as web:
+        run, verdicts = gate(ScriptedNode(), web.port, timeout=0.5, min_verify_steps=10**9)
+    assert verdicts["accept_length"] == "fail"
+    assert "1000000000 are wanted; the gate's 0.5 s are over" in run.checks[-1].evidence
+    assert "health_gate_checks_timeout" in run.checks[-1].remedy
+    assert "health_gate_verify_steps" in run.checks[-1].remedy
     with running_web(Recorded("http-hit")) as web:
         run, verdicts = gate(ScriptedNode(), web.port, timeout=0.0)
+    assert (run.checks[-1].verdict, run.checks[-1].value) == ("fail", "absent")
+    assert "the gate's 0 s are over" in run.checks[-1].evidence
+
+
+def test_an_accept_length_is_no_word_for_a_request_that_failed_behind_it() -> None:
+    """The first requests were answered well, the next one is refused."""
+    asked = 0
+
+    def one_then_none() -> tuple[int, Any]:
+        nonlocal asked
+        asked += 1
+        one = exchanges("http-hit")["generate_0"]
+        return (one["status"], one["body"]) if asked == 1 else (500, {"error": {"message": "oom"}})
+
+    with running_web(Recorded("http-hit", generate_0=one_then_none)) as web:
+        run, verdicts = gate(ScriptedNode(), web.port, min_verify_steps=40)
     assert verdicts["accept_length"] == "fail"
-    assert "0 s are over" in run.checks[-1].evidence
+    assert run.checks[-1].value > 3
+    assert run.checks[-1].evidence.endswith("40 are wanted; HTTP 500 oom")
+    assert "requests fail" in run.checks[-1].remedy
 
 
 class CutNode(ScriptedNode):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark import counters
 from ansible_collections.sm120.sglang.plugins.module_utils._benchmark.schema import Gpu, Reading
-from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import ACCEPTED
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.accept_length import ACCEPTED
 
 SAMPLES = Path(__file__).parents[4] / "recordings/host/h200/query-gpu-samples.csv"
 DECODE = (

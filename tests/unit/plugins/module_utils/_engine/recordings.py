@@ -33,3 +33,13 @@ def answer(name: str, exchange: str) -> Answer:
     """One recorded answer."""
     one = exchanges(name)[exchange]
     return Answer(status=one["status"], body=one["body"])
+
+
+def recorded(name: str) -> list[Answer]:
+    """The answers of `/generate` in a recording."""
+    return [answer(name, one) for one in exchanges(name) if one.startswith("generate")]
+
+
+def generated(meta: dict[str, Any], tokens: int = 8) -> Answer:
+    """An answer of `/generate` in the engine's form, with figures of a test's own."""
+    return Answer(200, {"text": "x", "meta_info": {"completion_tokens": tokens, **meta}})
