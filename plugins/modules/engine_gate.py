@@ -82,6 +82,8 @@ options:
   long_prompt_tokens:
     description:
       - Length of a long prompt, sent twice, with the known question at its end; 0 for none.
+      - Where the answer does not say how much of it came from the prefix cache (the chat interface
+        does with C(--enable-cache-report) alone), the padding is sent to C(/generate) twice too.
     type: int
     default: 0
   concurrency:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
     from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import Gpu
 
+_HTTP_OK = 200
 _SHORT = 8
 _TOOL_TOKENS = 1024  # a model may think before it calls
 _THOUGHT_TOKENS = 512
@@ -172,16 +173,18 @@ class MoreChecks:
         )
         return gate_more.judge_sampling(answer, seconds)
 
-    def _long(self) -> KnownAnswer:
-        """The known question behind padding, as long as wanted and as fits."""
+    def _padding(self) -> str:
+        """As long as wanted and as fits before the known question and its whole answer."""
         server = self._server
         bounds = [self._plan.long_prompt_tokens]
         names = ("context_length", "max_req_input_len", "max_total_num_tokens")
-        question = self._subject.question
         # The engine refuses what would not fit with a whole answer.
-        room = _ROOM + question.max_tokens
+        room = _ROOM + self._subject.question.max_tokens
         bounds += [server[name] - room for name in names if isinstance(server.get(name), int)]
-        return gate_more.padded(question, max(1, min(bounds)), self._subject.per_token)
+        return gate_more.filler(max(1, min(bounds)), self._subject.per_token)
+
+    def _long(self) -> KnownAnswer:
+        return gate_more.padded(self._subject.question, self._padding())
 
     def _ask(self, question: KnownAnswer) -> Answer:
         if question.prompt:
@@ -196,7 +199,19 @@ class MoreChecks:
     def _repeated_prompt(self) -> Check:
         question = self._long()
         answer, seconds = _timed(lambda: self._ask(question))
-        return gate_more.judge_long_prompt(answer, seconds, question, repeated=True)
+        return gate_more.judge_repeated_prompt(answer, seconds, question, self._counted(answer))
+
+    def _counted(self, answer: Answer) -> Answer:
+        """An answer that says how much of its prompt was cached: this one, or one of its own.
+
+        The chat interface says so with `--enable-cache-report` alone, the native one always.
+        """
+        if gate_more.cached_tokens(answer) is not None or answer.status != _HTTP_OK:
+            return answer
+        once = self._requests.generate(self._padding(), _SHORT, ignore_eos=True)
+        if once.status != _HTTP_OK:
+            return once
+        return self._requests.generate(self._padding(), _SHORT, ignore_eos=True)
 
     def _concurrency(self) -> Check:
         prompts = self._subject.prompts

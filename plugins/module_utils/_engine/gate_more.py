@@ -11,6 +11,7 @@ import base64
 import json
 import struct
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
@@ -106,27 +107,31 @@ def judge_kv_tokens(info: Mapping[str, Any], floor: int) -> Check:
     return Check("kv_tokens", OK, tokens, floor)
 
 
-def padded(question: KnownAnswer, tokens: int, per_token: float) -> KnownAnswer:
-    """The same question behind about `tokens` tokens of padding.
+def filler(tokens: int, per_token: float) -> str:
+    """A text of about `tokens` tokens.
 
     Args:
-        question: The question.
         tokens: Length wanted.
         per_token: Characters a token, as measured on an earlier answer; 0 when unknown.
     """
     wanted = int(tokens * (per_token or _CHARACTERS_A_TOKEN))
-    filler = (_FILLER * (wanted // len(_FILLER) + 1))[:wanted] + "\n\n"
+    return (_FILLER * (wanted // len(_FILLER) + 1))[:wanted] + "\n\n"
+
+
+def padded(question: KnownAnswer, padding: str) -> KnownAnswer:
+    """The same question behind a text: in the first message of a user, or else the first one."""
     messages = [dict(message) for message in question.messages]
-    for message in messages:
-        if message.get("role") == "user" and isinstance(message.get("content"), str):
-            message["content"] = filler + message["content"]
-            break
-    return KnownAnswer(
-        prompt=filler + question.prompt if question.prompt else "",
+    asked = [message for message in messages if message.get("role") == "user"] or messages
+    for message in asked[:1]:
+        content = message.get("content")
+        parts = isinstance(content, list)
+        message["content"] = (
+            [{"type": "text", "text": padding}, *content] if parts else f"{padding}{content}"
+        )
+    return replace(
+        question,
+        prompt=padding + question.prompt if question.prompt else "",
         messages=tuple(messages),
-        max_tokens=question.max_tokens,
-        expect=question.expect,
-        matches=question.matches,
     )
 
 
@@ -164,30 +169,53 @@ def _counted(answer: Answer, name: str) -> int:
 
 
 def judge_long_prompt(
-    answer: Answer, seconds: float, question: KnownAnswer, *, repeated: bool = False
+    answer: Answer, seconds: float, question: KnownAnswer, name: str = "long_prompt"
 ) -> Check:
-    """A long prompt is answered like the short one; the second time from the prefix cache.
+    """A long prompt is answered like the short one.
 
     Kernels for long prompts are others than for short ones: a server that was healthy until its
     first real prompt is sglang#17908; a repeated long prompt under speculation sglang#22682.
     """
-    name = "repeated_prompt" if repeated else "long_prompt"
     found = judge_completion(answer, seconds, question)
     evidence = f"{prompt_tokens(answer)} prompt tokens, {found.evidence}"
     if found.verdict != OK:
         remedy = found.remedy if answer.status == _HTTP_OK else _LONG_REMEDY
         return Check(name, found.verdict, found.value, found.limit, evidence, remedy)
-    if not repeated:
-        return Check(name, OK, found.value, evidence=evidence)
-    cached = cached_tokens(answer)
+    return Check(name, OK, found.value, evidence=evidence)
+
+
+def judge_repeated_prompt(
+    answer: Answer, seconds: float, question: KnownAnswer, counted: Answer
+) -> Check:
+    """The same long prompt is answered like the first time, now from the prefix cache.
+
+    Args:
+        answer: The answer.
+        seconds: How long it took.
+        question: What was asked.
+        counted: An answer to a prompt that had been sent before, which says what of it was cached.
+    """
+    name = "repeated_prompt"
+    found = judge_long_prompt(answer, seconds, question, name)
+    if found.verdict != OK:
+        return found
+    cached, sent = cached_tokens(counted), prompt_tokens(counted)
     if cached is None:
-        return Check(name, OK, found.value, evidence=f"{evidence}; cached tokens not reported")
-    evidence = f"{cached} of {evidence} from the prefix cache"
-    if cached == 0:
+        why = explain(counted) if counted.status != _HTTP_OK else "cached_tokens is absent"
+        return Check(
+            name,
+            FAIL,
+            "absent",
+            evidence=f"a prompt that was sent before does not say what was cached of it: {why}",
+            remedy="read the engine's journal; health_gate_long_prompt_tokens: 0 leaves this out",
+        )
+    evidence = f"{found.evidence}; {cached} of {sent} prompt tokens from the prefix cache"
+    # The first token of all prompts is the same, and only whole pages are kept.
+    if cached * 2 < sent:
         return Check(
             name,
             WARN,
-            "0 cached tokens",
+            f"{cached} cached tokens",
             evidence=evidence,
             remedy="the prefix cache does not hit: compare the release's notes on prefix reuse "
             "under speculation (sglang#32459)",

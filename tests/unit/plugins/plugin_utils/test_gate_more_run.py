@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._engine import gate_more
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.accept_length import PROMPTS
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import Check, KnownAnswer
 from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import parse_gpus
@@ -55,6 +56,7 @@ class Engine:
         self._chat, self._generate = chat, generate
         self._server = {**SERVER, "tool_call_parser": "kimi_k2", "reasoning_parser": "kimi_k2"}
         self._server |= server
+        self._sent: set[str] = set()
         self.status = 200
 
     def __call__(self, path: str, body: Any, _headers: dict[str, str]) -> tuple[int, Any]:
@@ -74,7 +76,20 @@ class Engine:
         if path == "/generate" and self._generate is not None:
             return self._generate(body)
         one = self._recorded[names[path]]
+        if path == "/generate" and body["text"] in self._sent:
+            return 200, cached(90)
+        if path == "/generate":
+            self._sent.add(body["text"])
         return one["status"], one["body"]
+
+
+def cached(tokens: int | None) -> dict[str, Any]:
+    """The recorded answer of `/generate`, with so many of 100 prompt tokens cached."""
+    body = exchanges("http-hit")["generate_0"]["body"]
+    return {
+        **body,
+        "meta_info": {**body["meta_info"], "cached_tokens": tokens, "prompt_tokens": 100},
+    }
 
 
 def call(arguments: str, name: str = "get_weather") -> dict[str, Any]:
@@ -249,15 +264,73 @@ def test_a_tool_call(reply: dict[str, Any], verdict: str, value: str | None) -> 
     assert (found["tool_call"].verdict, found["tool_call"].value) == (verdict, value)
 
 
-def test_a_prefix_cache_that_never_hits_warns() -> None:
+@pytest.mark.parametrize(
+    ("tokens", "verdict", "value"),
+    [
+        (99, "ok", None),
+        (0, "warn", "0 cached tokens"),
+        (2, "warn", "2 cached tokens"),  # what all prompts begin with
+        (None, "fail", "absent"),
+    ],
+)
+def test_the_prefix_cache_is_asked_where_it_answers_whatever_the_launch(
+    tokens: int | None, verdict: str, value: str | None
+) -> None:
+    """The recorded chat answer says nothing of it, as without `--enable-cache-report`."""
+    found, seen = checks(Engine(generate=lambda _body: (200, cached(tokens))))
+    check = found["repeated_prompt"]
+    assert check.verdict == verdict
+    assert value is None or check.value == value
+    assert verdict == "ok" or check.remedy
+    assert tokens is None or f"{tokens} of 100 prompt tokens" in check.evidence
+    sent = [body["text"] for path, body in seen if path == "/generate"]
+    long = [text for text in sent if "padding" in text]
+    assert len(long) == 2
+    assert len(set(long)) == 1
+
+
+def test_a_prefix_that_is_asked_for_and_refused_fails() -> None:
+    def refuse(body: dict[str, Any]) -> tuple[int, Any]:
+        return (500, "oom") if "padding" in body["text"] else (200, cached(0))
+
+    found, _seen = checks(Engine(generate=refuse))
+    assert (found["repeated_prompt"].verdict, found["repeated_prompt"].value) == ("fail", "absent")
+    assert "HTTP 500 oom" in found["repeated_prompt"].evidence
+
+
+@pytest.mark.parametrize(("tokens", "verdict"), [(8, "ok"), (0, "warn")])
+def test_an_engine_that_reports_it_with_the_answer_is_not_asked_again(
+    tokens: int, verdict: str
+) -> None:
     def chat(body: dict[str, Any]) -> tuple[int, Any]:
         reply = json.loads(json.dumps(exchanges("http-hit")["chat_counting"]["body"]))
-        reply["usage"]["prompt_tokens_details"] = {"cached_tokens": 0}
+        reply["usage"] |= {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": tokens}}
         return 200, call('{"city": "x"}') if body.get("tools") else reply
 
-    found, _seen = checks(Engine(chat=chat))
-    assert found["repeated_prompt"].verdict == "warn"
-    assert found["repeated_prompt"].value == "0 cached tokens"
+    found, seen = checks(Engine(chat=chat))
+    assert found["repeated_prompt"].verdict == verdict
+    assert [body for path, body in seen if path == "/generate" and "padding" in body["text"]] == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "padded"),
+    [
+        ([{"role": "system", "content": "s"}, {"role": "user", "content": "q"}], 1),
+        ([{"role": "user", "content": [{"type": "text", "text": "q"}]}], 0),
+        ([{"role": "system", "content": "q"}], 0),
+    ],
+    ids=["text", "parts", "no user"],
+)
+def test_a_long_prompt_is_long_however_the_question_is_written(
+    messages: list[dict[str, Any]], padded: int
+) -> None:
+    question = KnownAnswer(messages=tuple(messages), expect="x")
+    long = gate_more.padded(question, "PADDING")
+    with_padding = [number for number, one in enumerate(long.messages) if "PADDING" in str(one)]
+    assert with_padding == [padded]
+    assert "q" in str(long.messages[padded]["content"])
+    assert "PADDING" not in str(messages), "the question itself stays short"
+    assert (long.expect, long.max_tokens) == (question.expect, question.max_tokens)
 
 
 def test_little_gpu_memory_warns() -> None:
