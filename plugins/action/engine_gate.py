@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.sm120.sglang.plugins.module_utils._engine import gpu_memory
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     FAIL,
     WARN,
@@ -16,11 +17,6 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import describe_engine
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import from_parameters
-from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import (
-    GPU_QUERY,
-    Gpu,
-    parse_gpus,
-)
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_action import (
     CONNECTION_SPEC,
     EngineAction,
@@ -34,7 +30,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import U
 if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Node
 
-_SMI_TIMEOUT = 20.0
+_SMI_SECONDS, _MARGIN = 20.0, 20.0
 _KNOWN_ANSWER_SPEC = {
     "prompt": {"type": "str"},
     "messages": {"type": "list", "elements": "dict"},
@@ -82,7 +78,7 @@ class ActionModule(EngineAction):
             plan=plan,
             say=lambda seconds, text: self.say(host, seconds, text, [key] if key else []),
             remedies=remedies,
-            gpus=lambda: _gpus(node),
+            gpus=lambda: gpus(node),
         )
         checks = run.run()
         verdict = overall(checks)
@@ -137,7 +133,12 @@ def _plan(parameters: dict[str, Any]) -> GatePlan:
     )
 
 
-def _gpus(node: Node) -> list[Gpu]:
-    """The node's GPUs; none where there is no `nvidia-smi`."""
-    done = node.run(list(GPU_QUERY), timeout=_SMI_TIMEOUT)
-    return parse_gpus(done.out) if done.status == 0 else []
+def gpus(node: Node) -> gpu_memory.GpuMemory:
+    """The memory of the node's GPUs.
+
+    Raises:
+        NodeError: the node cannot be asked.
+    """
+    # Above the command's own limit: a driver that hangs is no lost connection.
+    done = node.run(gpu_memory.query(_SMI_SECONDS), timeout=_SMI_SECONDS + _MARGIN)
+    return gpu_memory.read(done.status, done.out, done.err)

@@ -103,7 +103,9 @@ options:
     type: bool
     default: false
   gpu_free_mib:
-    description: MiB that should be free on each GPU in the end; the gate warns below. 0 for none.
+    description:
+      - MiB that should be free on each GPU in the end; the gate warns below, and where
+        C(nvidia-smi) does not say it. 0 for none.
     type: int
     default: 0
   quick:

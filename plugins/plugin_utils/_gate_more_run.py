@@ -15,12 +15,15 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     KnownAnswer,
     no_time,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gpu_memory import (
+    GpuMemory,
+    judge_gpu_memory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
-    from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import Gpu
 
 _HTTP_OK = 200
 _SHORT = 8
@@ -77,7 +80,7 @@ class MoreChecks:
         plan: MorePlan,
         requests: Requests,
         subject: Subject,
-        gpus: Callable[[], Sequence[Gpu]],
+        gpus: Callable[[], GpuMemory],
     ) -> None:
         self._plan = plan
         self._requests = requests
@@ -242,7 +245,7 @@ class MoreChecks:
         return gate_more.judge_image(answer, seconds)
 
     def _gpu_memory(self) -> Check:
-        return gate_more.judge_gpu_memory(self._gpus(), self._plan.gpu_free_mib)
+        return judge_gpu_memory(self._gpus(), self._plan.gpu_free_mib)
 
 
 def _timed(ask: Callable[[], Any]) -> tuple[Any, float]:

@@ -36,6 +36,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate_more import (
     characters_a_token,
 )
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gpu_memory import GpuMemory
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import (
     Answer,
     Ask,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import Signature
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
-    from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import Gpu
     from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
     from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
@@ -87,7 +87,7 @@ class GateRun:
     checks: list[Check] = field(default_factory=list)
     measured: Speculation = field(default_factory=Speculation)
     first: UnitState | None = None
-    gpus: Callable[[], Sequence[Gpu]] = tuple
+    gpus: Callable[[], GpuMemory] = GpuMemory
     answer: Answer = field(default_factory=Answer)
     model_info: dict[str, Any] = field(default_factory=dict)
     _begun: float = field(default_factory=time.monotonic)

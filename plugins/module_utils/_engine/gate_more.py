@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
-    from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import Gpu
 
 _HTTP_OK = 200
 _CHARACTERS_A_TOKEN = 4.0
@@ -364,26 +363,3 @@ def picture(size: int = 56, colour: tuple[int, int, int] = (200, 30, 30)) -> str
     png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
     png += chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
-
-
-def judge_gpu_memory(gpus: Sequence[Gpu], floor: int) -> Check:
-    """After all other checks every GPU has some memory left.
-
-    Args:
-        gpus: The GPUs' memory in MiB.
-        floor: MiB that should be free on each.
-    """
-    if not gpus:
-        return skipped("gpu_memory", "nvidia-smi shows no GPU on this node")
-    least = min(gpus, key=lambda gpu: gpu.free)
-    evidence = f"GPU {least.index} has least: {least.used} of {least.total} MiB in use"
-    if least.free < floor:
-        return Check(
-            "gpu_memory",
-            WARN,
-            f"{least.free} MiB free",
-            floor,
-            evidence,
-            "a longer prompt or a larger batch may run out of memory: lower mem-fraction-static",
-        )
-    return Check("gpu_memory", OK, f"{least.free} MiB free", floor, evidence)

@@ -14,7 +14,10 @@ import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._engine import gate_more
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.accept_length import PROMPTS
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import Check, KnownAnswer
-from ansible_collections.sm120.sglang.plugins.module_utils._node.processes import parse_gpus
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.gpu_memory import (
+    GpuMemory,
+    read,
+)
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
 from ansible_collections.sm120.sglang.plugins.plugin_utils._gate_more_run import (
     MoreChecks,
@@ -30,7 +33,7 @@ from tests.unit.plugins.plugin_utils.web import ADDRESS, running_web
 
 RECORDINGS = Path(__file__).parents[3] / "recordings"
 SERVER = json.loads((RECORDINGS / "sglang-0.5.9-cpu/server_info.json").read_text())
-GPUS = parse_gpus((RECORDINGS / "node/nvidia-smi/gpus-held.txt").read_text())
+GPUS = read(0, (RECORDINGS / "node/nvidia-smi/gpus-held.txt").read_text(), "")
 COUNTING = KnownAnswer(
     messages=({"role": "user", "content": "Please count."},), expect=" one two three"
 )
@@ -166,9 +169,9 @@ def test_what_is_not_asked_for_says_why_it_was_left_out() -> None:
     assert {check.verdict for check in left_out.values()} == {"skipped"}
     assert all(check.evidence for check in left_out.values())
     assert {found[name].verdict for name in made} == {"ok"}
-    nothing, _seen = checks(Engine(disable_radix_cache=True), gpus=[])
+    nothing, _seen = checks(Engine(disable_radix_cache=True), gpus=GpuMemory())
     assert nothing["repeated_prompt"].evidence == "the engine runs without a prefix cache"
-    assert nothing["gpu_memory"].evidence == "nvidia-smi shows no GPU on this node"
+    assert nothing["gpu_memory"].evidence == "there is no nvidia-smi on this node"
 
 
 def test_the_long_prompt_leaves_room_for_a_whole_answer() -> None:
