@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab_node import Node, fresh_node
+from tests.lab_node import Node, Outcome, fresh_node
 
 
 @pytest.fixture(scope="session")
@@ -18,8 +18,15 @@ def bare() -> Iterator[Node]:
 
 
 @pytest.fixture(scope="session")
-def deployed(bare: Node) -> Node:
-    """The node with a serving engine."""
+def first(bare: Node) -> Outcome:
+    """The first deployment to the node."""
     outcome = bare.deploy()
     assert outcome.code == 0, outcome.output
+    return outcome
+
+
+@pytest.fixture(scope="session")
+def deployed(bare: Node, first: Outcome) -> Node:
+    """The node with a serving engine."""
+    assert first.code == 0
     return bare

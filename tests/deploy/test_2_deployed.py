@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from tests.lab_node import LAB_ARGUMENTS, Node
+from tests.lab_node import LAB_ARGUMENTS, Node, Outcome
 
 pytestmark = pytest.mark.lab
 
@@ -18,6 +19,37 @@ def serves(node: Node) -> bool:
     """Whether the engine runs the current release without a restart."""
     shown = node.run("systemctl show sglang --property=ActiveState,NRestarts").splitlines()
     return set(shown) == {"ActiveState=active", "NRestarts=0"}
+
+
+# What the gate says of a check: nothing is left out that the lab's model can do.
+CHECKS = {
+    "unit": r"OK.*main process \d+",
+    "model_info": r"OK.*KimiK25ForConditionalGeneration from ",
+    "readiness": r"OK.*/health after ",
+    "known_answer": r"OK 'one two three .* 16 tokens in ",
+    "accept_length": r"OK 4\.0 \(limit 1\.2\): \d+ draft tokens accepted in 1[2-9] verify steps",
+    "server_info": r"OK.*version 0\.5\.9",
+    "kv_tokens": r"OK 4096 \(limit 2048\)",
+    "reasoning": r"OK.*\d+ characters of thinking kept apart",
+    "sampling": r"OK.*8 tokens at temperature 0\.8 in ",
+    "long_prompt": r"OK 'one two three .*: 1\d\d prompt tokens, 16 tokens in ",
+    "repeated_prompt": r"OK 'one two three .*; (\d+) of (\d+) prompt tokens from the prefix cache",
+    "concurrency": r"OK 2 answered \(limit 2\): 2 requests at once",
+    "tool_call": r"SKIPPED.*health_gate_tool_call is false",
+    "image": r"OK 'one two three .*answered in ",
+    "gpu_memory": r"SKIPPED.*there is no nvidia-smi on this node",
+}
+
+
+def test_the_first_launch_has_passed_every_check_of_the_gate(first: Outcome) -> None:
+    found = re.findall(r"^\[lab-1\] +\d+s  ([A-Z]+) (\w+)(.*)$", first.output, re.MULTILINE)
+    made = {name: f"{verdict}{rest}" for verdict, name, rest in found if name in CHECKS}
+    assert list(made) == list(CHECKS), first.output
+    wrong = [line for name, line in made.items() if not re.match(CHECKS[name], line)]
+    assert wrong == []
+    cached = re.search(CHECKS["repeated_prompt"], made["repeated_prompt"])
+    assert cached
+    assert int(cached[1]) >= int(cached[2]) - 2
 
 
 def test_a_second_run_changes_nothing(deployed: Node) -> None:

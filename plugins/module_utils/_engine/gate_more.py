@@ -123,10 +123,10 @@ def padded(question: KnownAnswer, padding: str) -> KnownAnswer:
     asked = [message for message in messages if message.get("role") == "user"] or messages
     for message in asked[:1]:
         content = message.get("content")
-        parts = isinstance(content, list)
-        message["content"] = (
-            [{"type": "text", "text": padding}, *content] if parts else f"{padding}{content}"
-        )
+        if isinstance(content, list):
+            message["content"] = [{"type": "text", "text": padding}, *content]
+        else:
+            message["content"] = f"{padding}{content}"
     return replace(
         question,
         prompt=padding + question.prompt if question.prompt else "",
