@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of a launch that failed: why, its log and its configuration, for root alone."""
+"""What is kept of a launch that failed, or was left by hand: why, its log, its configuration."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ _VALUE = re.compile(r"^[\w-]+:\s*(\".*\")\s*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Failure:
-    """A launch that did not prove itself; `at` is in seconds since the epoch."""
+    """A launch that did not prove itself; `at` is in seconds since the epoch.
+
+    With `by_hand` it did not fail by the gate's word: a person went back from it, and knows why.
+    """
 
     launch: str
     release: str
     stack: str
     at: float
     message: str
+    by_hand: bool = False
 
 
 def secrets_in(text: str) -> list[str]:

@@ -132,7 +132,8 @@ def remarks(node: Mapping[str, Any], launch: str, release: str) -> list[str]:
         found.append(
             f"release {release} is there since {when(seen['built'][release])}: nothing is built"
         )
-    failed = [entry for entry in node["failures"] if entry["launch"] == launch]
+    kept = [entry for entry in node["failures"] if entry["launch"] == launch]
+    failed = [entry for entry in kept if not entry.get("by_hand")]
     if failed:
         last = failed[-1]
         found.append(
@@ -141,8 +142,11 @@ def remarks(node: Mapping[str, Any], launch: str, release: str) -> list[str]:
         )
     left = known["rolled_back"]
     if left.get("launch") == launch:
+        by_hand = [entry["folder"] for entry in kept if entry.get("by_hand")]
+        logs = f" (its log is kept in {by_hand[-1]})" if by_hand else ""
         found.append(
-            f"this launch was rolled back by hand on {when(left['at'])}; this run deploys it again"
+            f"this launch was rolled back by hand on {when(left['at'])}{logs}; this run deploys it "
+            "again"
         )
     return found
 

@@ -101,8 +101,9 @@ def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str
     Args:
         failed: `host`, `launch`, `release`, `message` (what failed, cause and remedy), `folder`
             (where its log is), `root`, `unit`, `again` (what to run again), and, where there are
-            any, `differences` (phrases, what differs from the launch that served) and `gate`
-            (`_lifecycle.gate_changes`).
+            any, `differences` (phrases, what differs from the launch that served), `gate`
+            (`_lifecycle.gate_changes`) and `too` (where the log of the launch is that was gone
+            back to, and failed as well).
         outcome: `serving` (a launch record, empty when nothing serves), `message` (why going back
             failed, empty when it did not, or there was nothing to go back to), `foreign` (whether
             somebody else had deployed meanwhile), `next` (the launch record that
@@ -131,6 +132,8 @@ def _kept(failed: Mapping[str, Any]) -> str:
     folder = failed["folder"]
     if not folder.startswith("/"):  # a full disk
         return f"Kept: {folder}; {stays}"
+    if failed.get("too"):
+        folder = f"{folder} and {failed['too']}"
     return f"Kept: {folder} on the node (journal.log, failure.json, unit, environment); {stays}"
 
 

@@ -35,6 +35,10 @@ options:
     description: What failed and why.
     type: str
     required: true
+  by_hand:
+    description: Whether the launch is left by hand, and did not fail by a verdict of the gate.
+    type: bool
+    default: false
   files:
     description: Configuration files to copy.
     type: list
@@ -167,6 +171,7 @@ def main() -> None:
             "release": {"type": "str", "required": True},
             "stack": {"type": "str", "default": ""},
             "message": {"type": "str", "required": True},
+            "by_hand": {"type": "bool", "default": False},
             "files": {"type": "list", "elements": "path", "default": []},
             "secrets": {"type": "path", "default": "/etc/sglang/secrets.yaml", "no_log": False},
             "config": {"type": "path", "default": "/etc/sglang"},
@@ -176,7 +181,12 @@ def main() -> None:
     )
     asked = module.params
     failure = _failures.Failure(
-        asked["launch"], asked["release"], asked["stack"], round(time.time()), asked["message"]
+        asked["launch"],
+        asked["release"],
+        asked["stack"],
+        round(time.time()),
+        asked["message"],
+        asked["by_hand"],
     )
     place = Path(asked["folder"])
     copies = {Path(path).name: _text(path) for path in asked["files"] if path != asked["secrets"]}

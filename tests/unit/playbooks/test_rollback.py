@@ -19,7 +19,12 @@ READY = {"ready": True, "seconds": 61.0, "invocation_id": "good"}
 DEAD = {"failed": True, "msg": "n: dead after 3 s\nCause: x", "invocation_id": "bad"}
 UNSEEN = {"failed": True, "msg": "n: the connection was cut", "no_verdict": True}
 PROVED = {"verdict": "ok", "accept_length": 4.0, "answer": "one two"}
-NONSENSE = {"failed": True, "verdict": "fail", "msg": "n: fail\nFAIL known_answer"}
+NONSENSE = {
+    "failed": True,
+    "verdict": "fail",
+    "msg": "n: fail\nFAIL known_answer",
+    "invocation_id": "bad",
+}
 
 
 def record(launch: str, at: float) -> dict[str, Any]:
@@ -65,10 +70,10 @@ class Rollback:
             if name == "engine_switch"
         ]
 
-    def kept(self) -> list[tuple[str, str]]:
-        """The launches whose logs were kept, and of which start."""
+    def kept(self) -> list[tuple[str, str, bool]]:
+        """The launches whose logs were kept, of which start, and whether they were left by hand."""
         return [
-            (asked["launch"], asked["invocation"])
+            (asked["launch"], asked["invocation"], asked.get("by_hand", False))
             for name, asked in self.calls
             if name == "engine_failure"
         ]
@@ -89,15 +94,8 @@ def roll_back(folder: Path, running: str, *words: str, **results: list[dict[str,
     return Rollback(played, collection.calls())
 
 
-@pytest.mark.parametrize(
-    "results",
-    [{"wait_engine_ready": [DEAD, READY]}, {"engine_gate": [NONSENSE, PROVED]}],
-    ids=["dead", "nonsense"],
-)
-def test_what_ran_is_put_back_and_proved_again(
-    tmp_path: Path, results: dict[str, list[dict[str, Any]]]
-) -> None:
-    done = roll_back(tmp_path, C, **results)
+def test_what_ran_is_put_back_and_proved_again(tmp_path: Path) -> None:
+    done = roll_back(tmp_path, C, engine_gate=[NONSENSE, PROVED])
     said = done.played.output
     assert done.played.status == 2, said
     assert done.switches() == [(B, None), (C, B)], said
@@ -106,6 +104,7 @@ def test_what_ran_is_put_back_and_proved_again(
         False,
     ]
     assert [name for name, _ in done.calls if name == "launch_record"] == []
+    assert done.kept() == [(C, "before", True), (B, "bad", False)]
     assert f"Next: release r-c (launch {C}), which served before, is restored" in said
     assert f"n: release r-b (launch {B}) did not prove itself." in said
     assert f"Serving now: release r-c (launch {C}), as it served before; ready 61 s" in said
@@ -118,6 +117,8 @@ def test_where_both_fail_the_engine_is_stopped_and_a_third_one_is_named(tmp_path
     said = done.played.output
     assert done.played.status == 2, said
     assert done.switches() == [(B, None), (C, B), ("stopped", C)], said
+    assert done.kept() == [(C, "before", True), (B, "bad", False), (C, "worse", False)]
+    assert "Kept: /var/f and /var/f on the node" in said
     assert "Serving now: NOTHING. The engine is stopped" in said
     assert f"Going back to release r-c (launch {C}) failed too: n: dead again" in said
     # Of three that passed, what a further rollback reaches has not failed yet.
@@ -161,13 +162,10 @@ def test_a_switch_that_was_not_finished_is_undone_whosever_files_are_there(tmp_p
     assert done.switches() == [(B, None), (C, None)], done.played.output
 
 
-@pytest.mark.parametrize(("running", "target", "left"), [(C, B, C), (UNPROVED, C, UNPROVED)])
-def test_what_is_left_by_hand_is_what_ran(
-    tmp_path: Path, running: str, target: str, left: str
-) -> None:
-    done = roll_back(tmp_path, running)
+def test_what_is_left_by_hand_is_what_ran_and_not_what_passed_last(tmp_path: Path) -> None:
+    done = roll_back(tmp_path, UNPROVED)
     assert done.played.status == 0, done.played.output
-    assert f"release r-{left[0]} (launch {left}) is left" in done.played.output
+    assert f"release r-d (launch {UNPROVED}) is left" in done.played.output
     (noted,) = [asked for name, asked in done.calls if name == "launch_record"]
-    assert noted["launch"] == target
-    assert noted["rolled_back_from"] == {"launch": left, "release": f"r-{left[0]}"}
+    assert noted["launch"] == C
+    assert noted["rolled_back_from"] == {"launch": UNPROVED, "release": "r-d"}

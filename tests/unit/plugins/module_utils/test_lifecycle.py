@@ -93,6 +93,14 @@ def test_the_plan_remembers_what_failed_and_what_was_left_by_hand() -> None:
         "this launch was rolled back by hand on 1970-01-01 00:01 UTC; this run deploys it again",
     ]
     assert _lifecycle.remarks(seen, C, "r3") == []
+    by_hand = {**failure, "by_hand": True}
+    seen = node(failures=[by_hand], launches={"rolled_back": {"launch": B, "at": 60.0}})
+    assert _lifecycle.remarks(seen, B, "r2") == [
+        (
+            "this launch was rolled back by hand on 1970-01-01 00:01 UTC (its log is kept in "
+            "/var/f); this run deploys it again"
+        )
+    ]
     # What serves has proved itself since.
     assert _lifecycle.remarks(node(failures=[{**failure, "launch": A}]), A, "r1") == []
 
