@@ -280,7 +280,8 @@ class GateRun:
         return self._waited(self.http.post(path, body, self.plan.request_timeout))
 
     def _waited(self, answer: Answer) -> Answer:
-        self._late |= answer.late
+        if answer.late:  # several may be waited for at once
+            self._late = True
         return self._heard(answer)
 
     def _served_name(self) -> str:
