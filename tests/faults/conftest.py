@@ -44,9 +44,7 @@ FOURTH: dict[str, Any] = {
     "source_patches_ids": ["kimi_k25_eagle3_delegation", "sm120_allreduce_sizes"]
 }
 # One that only several controllers build.
-FIFTH: dict[str, Any] = {
-    "source_patches_ids": ["kimi_k25_eagle3_delegation", "sm120_symm_mem_world_sizes"]
-}
+FIFTH: dict[str, Any] = {**SECOND, **THIRD}
 LAUNCH: dict[str, Any] = {"engine_arguments": {**LAB_ARGUMENTS, "max-total-tokens": 3072}}
 STARTED = "is active, main process"
 # Whether the journal of the present start has said something.
