@@ -79,6 +79,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "pcie": {
         "_preflight_models": [TARGET],
+        "health_gate_timeout": 7200,
         "_preflight_stack": {"name": "new", "sglang": "0.5.23", "cuda": 13},
         "_preflight_node": {"models": {}, "host": pcie_host(8)},
     },
@@ -99,6 +100,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, di
     for name, variables in VARIANTS.items():
         common = {
             "engine_release_root": str(place / "product"),
+            "health_gate_timeout": 3600,
             "_engine_templates": str(role / "templates"),
             "_preflight_stack": {"name": "lab-0.5.9", "sglang": "0.5.9", "cuda": None},
             "source_patches_ids": ["sm120_allreduce_sizes"],
@@ -268,7 +270,6 @@ def test_the_unit_keeps_its_promises(rendered: Any) -> None:
         "User=sglang",
         "KillMode=mixed",
         "LimitMEMLOCK=infinity",
-        "StartLimitBurst=3",
         "NoNewPrivileges=yes",
         "LoadCredential=secrets.yaml:/etc/sglang/secrets.yaml",
     ):
@@ -276,6 +277,19 @@ def test_the_unit_keeps_its_promises(rendered: Any) -> None:
     # CUDA and the kernel compilers need devices and executable memory.
     broken_by = ("MemoryDenyWriteExecute=yes", "PrivateDevices=yes")
     assert not set(broken_by) & set(lines)
+
+
+@pytest.mark.parametrize(("name", "start"), [("full", 3600), ("pcie", 7200)])
+def test_a_crash_loop_ends_however_long_each_start_takes(
+    rendered: Any, name: str, start: int
+) -> None:
+    """systemd refuses a start when as many lie within the interval as the burst says."""
+    lines = rendered[name][UNIT]["content"].splitlines()
+    unit = {key: value for key, _, value in (line.partition("=") for line in lines)}
+    starts = int(unit["StartLimitBurst"])
+    assert starts == 3
+    # Each start but the first comes after a whole one that died at its end.
+    assert int(unit["StartLimitIntervalSec"]) >= starts * (start + int(unit["RestartSec"]))
 
 
 def test_what_the_node_decides_about_the_all_reduce_reaches_the_launch(
