@@ -12,6 +12,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import 
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     OK,
     KnownAnswer,
+    explain,
     judge_completion,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
@@ -36,6 +37,10 @@ STATES = (NOT_DEPLOYED, STOPPED, CRASHED, STARTING, WARMING, READY, OVERLOADED, 
 """Every state that `decide` returns."""
 
 _HTTP_OK = 200
+# A full queue, or a request that waited for longer than it may: 503 with green health (0.5.9
+# managers/scheduler.py:1726-1793, tokenizer_manager.py:1167; 0.5.23 scheduler.py:3552-3617). 429 is
+# what a proxy in between says.
+_TURNED_AWAY = (429, 503)
 # The warm-up decodes no 40 steps, and the health check is not green before its end. The "dummy" is
 # that of the nodes of an engine that serve through its head (0.5.9 srt/utils/common.py:2705).
 _SERVED = re.compile(
@@ -236,6 +241,12 @@ def _healthy(asked: Asked, load: Load, wanted: KnownAnswer | None) -> State:
         return State(READY, "it is healthy; the API key given here is not the engine's")
     if done.status == 0:
         return _silent(asked, load, f"a short completion: {done.error}")
+    if done.status in _TURNED_AWAY:
+        return State(
+            OVERLOADED,
+            f"it turns requests away: {explain(done).rstrip('.')}; {load.running or 0} requests "
+            f"run and {load.queued or 0} wait",
+        )
     check = judge_completion(done, 0.0, wanted)
     if check.verdict == OK:
         return State(READY, f"it answered {check.value}")

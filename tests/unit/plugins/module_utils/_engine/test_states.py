@@ -124,6 +124,18 @@ def test_green_health_and_a_wrong_answer_are_broken(
     assert why in found.why
 
 
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("wanted", [None, KnownAnswer(prompt="x", expect="Paris")])
+def test_a_full_queue_is_too_much_work_and_no_wrong_answer(
+    status: int, wanted: KnownAnswer | None
+) -> None:
+    full = Answer(status, {"detail": "The request queue is full."})
+    asked = replace(FINE, completion=full)
+    found = decide(unit(), asked, Load(running=32, queued=7), served=True, wanted=wanted)
+    assert found.name == "overloaded"
+    assert "The request queue is full; 32 requests run and 7 wait" in found.why
+
+
 @pytest.mark.parametrize("confirm", [BUSY, SILENT, Answer(200)])
 def test_it_does_not_answer_in_time_but_its_scheduler_does(confirm: Answer) -> None:
     asked = Asked(INFO, confirm, SERVER, SILENT)
