@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.advice import advised
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import PhaseTracker
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer, Ask
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import (
@@ -26,6 +27,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import
     read_load,
     release_of,
     was_served,
+    was_told_to_end,
 )
 from ansible_collections.sm120.sglang.plugins.plugin_utils._node import NodeError
 
@@ -196,6 +198,7 @@ class ProbeRun:
             asked,
             load,
             served=was_served(lines),
+            ending=was_told_to_end(lines),
             progress=str(tracker.current) if lines else "",
             cause=cause,
             wanted=self._wanted,
@@ -206,9 +209,12 @@ class ProbeRun:
             told = self._history(state, unit, lines, problems)
             state = replace(state, why="; ".join([state.why, *told]))
         if asked.completion is not None and asked.completion.unauthorized:
-            problems.append("the API key given here is not the engine's: nothing could be asked")
+            problems.append(
+                "the API key given here is not the engine's: nothing could be asked. Remedy: give "
+                "the engine's own, or run the deployment, which restarts it with this one"
+            )
         return Found(
-            state,
+            advised(state),
             unit,
             beside,
             load,

@@ -52,6 +52,7 @@ def test_the_key_on_the_node_is_not_the_inventorys(node: Broken) -> None:
     """Edited by hand, and the engine was restarted with it."""
     wrong = node.play("status", engine_api_key="x" * 32)
     assert wrong.says("the API key given here is not the engine's"), wrong.output
+    assert wrong.says("Remedy: give the engine's own"), wrong.output
     node.run(
         "sed -i 's/api-key: .*/api-key: \"forged\"/' /etc/sglang/secrets.yaml; "
         "systemctl restart --no-block sglang; sleep 2"

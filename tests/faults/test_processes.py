@@ -90,6 +90,7 @@ def test_the_scheduler_is_stopped_while_serving(node: Broken) -> None:
     node.run(f"kill -STOP {node.part('scheduler')}")
     shown = node.status(20)
     assert shown.says("lab-1 hung"), shown.output
+    assert shown.says("Remedy: "), shown.output
     hung = node.engine()
     ends_well(node.deploy(), cause="HUNG", remedy="run playbooks/stop.yml")
     assert node.engine() == hung, "a run that changes nothing leaves the engine alone"

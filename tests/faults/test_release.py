@@ -38,6 +38,7 @@ def test_a_kernel_computes_garbage(node: Broken) -> None:
     shown = node.status()
     assert shown.says("lab-1 generation broken"), shown.output
     assert shown.says("expected 'one two three"), shown.output
+    assert shown.says("Remedy: run the deployment again, which mends changed files"), shown.output
     outcome = mended(node)
     assert outcome.says("sgl_kernel/_eagle_tree.py: changed by hand"), outcome.output
 

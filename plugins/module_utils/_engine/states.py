@@ -30,10 +30,14 @@ CRASHED = "crashed"
 STARTING = "starting"
 WARMING = "warming"
 READY = "ready"
+DRAINING = "draining"
 OVERLOADED = "overloaded"
 HUNG = "hung"
 BROKEN = "generation broken"
-STATES = (NOT_DEPLOYED, STOPPED, CRASHED, STARTING, WARMING, READY, OVERLOADED, HUNG, BROKEN)
+STATES = (
+    *(NOT_DEPLOYED, STOPPED, CRASHED, STARTING, WARMING, READY),
+    *(DRAINING, OVERLOADED, HUNG, BROKEN),
+)
 """Every state that `decide` returns."""
 
 _HTTP_OK = 200
@@ -47,6 +51,8 @@ _SERVED = re.compile(
     r"The server is fired up and ready to roll|Decode batch|Dummy health check server started|"
     r'"GET /(?:health|ready)\S* HTTP/[\d.]+" 200'
 )
+# 0.5.9 managers/tokenizer_manager.py:2502, 0.5.23 :4068.
+_TOLD_TO_END = "SIGTERM received."
 _BATCH = re.compile(
     r"Decode batch.*?#running-req: (?P<running>\d+).*?token usage: (?P<usage>[\d.]+)"
     r"(?:.*?accept len: (?P<accept>[\d.]+))?.*?gen throughput \(token/s\): (?P<speed>[\d.]+)"
@@ -135,6 +141,7 @@ def decide(
     load: Load,
     *,
     served: bool = False,
+    ending: bool = False,
     progress: str = "",
     cause: str = "",
     wanted: KnownAnswer | None = None,
@@ -153,6 +160,7 @@ def decide(
         asked: The answers.
         load: What the engine says of its work.
         served: Whether this start was ready before.
+        ending: Whether it was told to end, and finishes what runs (`was_told_to_end`).
         progress: How far a start is, in words.
         cause: Why it died, where it did.
         wanted: The answer that the completion should have.
@@ -170,7 +178,14 @@ def decide(
         return _follower(place, titles)
     if info.status == 0:
         return State(HUNG, f"its port is open and /model_info does not answer: {info.error}")
-    return _unless_gone(_answering(asked, load, served=served, wanted=wanted), titles, place)
+    state = _answering(asked, load, served=served, wanted=wanted)
+    if ending and state.name in (OVERLOADED, HUNG):
+        state = State(
+            DRAINING,
+            f"it was told to end by SIGTERM, not by systemd, and finishes what runs "
+            f"({load.running or 0} requests); systemd starts it again then",
+        )
+    return _unless_gone(state, titles, place)
 
 
 def _closed(progress: str, *, served: bool) -> State:
@@ -194,7 +209,7 @@ def _follower(place: Place, titles: Iterable[str]) -> State:
 
 def _unless_gone(state: State, titles: Iterable[str], place: Place) -> State:
     """Silence without scheduler or detokenizer is an unnoticed death (`_node.parts`)."""
-    lost = gone(titles, ranks=place.ranks) if state.name in (HUNG, OVERLOADED) else []
+    lost = gone(titles, ranks=place.ranks) if state.name in (DRAINING, HUNG, OVERLOADED) else []
     if not lost:
         return state
     return State(
@@ -209,6 +224,8 @@ def _not_running(unit: UnitState, cause: str) -> State:
     if unit.load_state == "masked":
         return State(STOPPED, "the unit is masked")
     again = unit.sub.startswith("auto-restart")
+    if cause.startswith(ASKED_FOR) and unit.active == "deactivating":
+        return State(DRAINING, f"systemd stops it, and it finishes what runs ({unit.sub})")
     if cause.startswith(ASKED_FOR) and not again:
         # It ends itself by SIGKILL when it has drained: systemd calls that a failure.
         return State(STOPPED, f"the unit is {unit.active} ({unit.sub}): {cause}")
@@ -272,6 +289,11 @@ def _silent(asked: Asked, load: Load, what: str) -> State:
 def was_served(lines: Iterable[Line]) -> bool:
     """Whether a journal, or the end of a long one, says that this start became ready."""
     return any(not line.manager and _SERVED.search(line.text) for line in lines)
+
+
+def was_told_to_end(lines: Iterable[Line]) -> bool:
+    """Whether a journal says that SIGTERM came: the engine drains then, and its health is 503."""
+    return any(not line.manager and _TOLD_TO_END in line.text for line in lines)
 
 
 def decode_batches(messages: Iterable[str]) -> list[dict[str, float]]:

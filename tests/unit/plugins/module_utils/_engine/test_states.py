@@ -5,26 +5,32 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.advice import REMEDIES, advised
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import ASKED_FOR
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import KnownAnswer
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import (
+    STATES,
     Asked,
     Load,
     Place,
+    State,
     decide,
     place_of,
     read_load,
     release_of,
     was_served,
+    was_told_to_end,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.unit import UnitState
 
 from tests.unit.plugins.module_utils._engine.recordings import FOLDER, journal
 
+ROOT = Path(__file__).parents[5]
 CPU = FOLDER.parent / "sglang-0.5.9-cpu"
 
 
@@ -86,6 +92,44 @@ def test_a_unit_that_somebody_stopped_has_not_crashed(state: UnitState, wanted: 
     found = decide(state, Asked(REFUSED), Load(), cause=ASKED_FOR)
     assert found.name == wanted
     assert ASKED_FOR in found.why
+
+
+STOPPING = {"active": "deactivating", "sub": "stop-sigterm", "result": "success"}
+
+
+def test_an_engine_that_finishes_what_runs_is_neither_stopped_nor_too_busy() -> None:
+    found = decide(unit(**STOPPING), Asked(INFO, BUSY), Load(), cause=ASKED_FOR)
+    assert (found.name, found.why) == (
+        "draining",
+        "systemd stops it, and it finishes what runs (stop-sigterm)",
+    )
+    # A process that died by itself leaves others, which systemd ends.
+    assert decide(unit(**STOPPING), Asked(INFO, BUSY), Load(), cause="x").name == "stopped"
+    asked = Asked(INFO, BUSY, SERVER, SILENT)
+    by_hand = decide(unit(), asked, Load(running=3), served=True, ending=True)
+    assert by_hand.name == "draining"
+    assert "3 requests" in by_hand.why
+    # While its health is green it serves, whatever its log says.
+    assert decide(unit(), FINE, Load(), served=True, ending=True).name == "ready"
+
+
+def test_the_recorded_engine_was_told_to_end() -> None:
+    lines = journal("served-and-stopped")
+    assert was_told_to_end(lines)
+    assert not was_told_to_end(lines[:-20])
+    assert not was_told_to_end(journal("unpatched"))
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_the_page_says_what_the_table_advises(name: str) -> None:
+    """One sentence on both: who reads the page finds there what status shows."""
+    page = (ROOT / "docs/operations.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| {name} |")]
+    assert row.split("|")[3].strip() == REMEDIES.get(name, row.split("|")[3].strip())
+    found = advised(State(name, "why"))
+    assert found.why == (f"why. Remedy: {REMEDIES[name]}" if name in REMEDIES else "why")
+    known = State(name, "why. Remedy: as the cause says")
+    assert advised(known) == known
 
 
 def test_a_closed_port_is_a_start_with_its_progress_or_an_end() -> None:
