@@ -85,10 +85,10 @@ class UnitReader:
     def _journalctl(self, arguments: Sequence[str]) -> Completed:
         return self._node.run(["journalctl", *arguments], timeout=_COMMAND_TIMEOUT, root=True)
 
-    def titles(self) -> list[str]:
-        """Titles of the unit's processes now; none where they cannot be read."""
+    def titles(self) -> list[str] | None:
+        """Titles of the unit's processes now; None where they cannot be read."""
         done = self._node.run(list(parts.LIST), timeout=_COMMAND_TIMEOUT)
-        return parts.of_listing(done.out, self.unit) if done.status == 0 else []
+        return parts.of_listing(done.out, self.unit) if done.status == 0 else None
 
     def explain(
         self,

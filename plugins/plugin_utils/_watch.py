@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Follow, Node
 
 _UNIT_INTERVAL = 1.0
-_PARTS_INTERVAL = 2.0
+_PARTS_INTERVAL = 0.7
+_PARTS_AGAIN = 0.4
+"""A part that is missing is looked for once more; both looks and the cause within two seconds."""
 _DETAIL_INTERVAL = 5.0
 _STUCK_SECONDS = 60.0
 """How long an engine that was ready before may be silent; its own health check takes up to 20."""
@@ -166,12 +168,11 @@ class Watch:
             if os.getppid() != self._parent:
                 raise NodeError("the playbook that waited for this engine was killed")
             now = time.monotonic()
+            if not self._ended and now >= self._parts_due:
+                self._look_for_parts()
             if now >= self._unit_due:
                 self._unit_due = now + _UNIT_INTERVAL
                 state = self._reader.state()
-                if not self._ended and now >= self._parts_due:
-                    self._parts_due = now + _PARTS_INTERVAL
-                    self._look_for_parts()
                 if reason := died(first, state) or self._hopeless:
                     return self._dead(first, state, reason)
                 name, said = self._lost()
@@ -188,7 +189,8 @@ class Watch:
             if now >= deadline:
                 return self._outcome("timeout", first)
             due = self._send_request(now)
-            wait = max(0.0, min(due, self._unit_due, deadline) - time.monotonic())
+            look = min(self._unit_due, self._parts_due)
+            wait = max(0.0, min(due, look, deadline) - time.monotonic())
             self._take_events(wait)
 
     def _look_for_parts(self) -> None:
@@ -196,10 +198,15 @@ class Watch:
         if self._readiness.up and self._up_since is None:
             self._up_since = now
         up_for = now - self._up_since if self._up_since is not None else 0.0
-        self._ended = self._roll.look(self._reader.titles(), up_for)
+        titles = self._reader.titles()
+        if titles is not None:
+            self._ended = self._roll.look(titles, up_for)
+        again = _PARTS_AGAIN if self._roll.missed else _PARTS_INTERVAL
+        self._parts_due = time.monotonic() + again
         if self._ended:
+            self._unit_due = 0.0
             gone = " and ".join(self._ended)
-            self._hopeless = f"its {gone} ended, and the rest of it waits for that for ever"
+            self._hopeless = f"its {gone} ended, and the rest of it still runs"
 
     def _send_request(self, now: float) -> float:
         """Send the next request when it is due; return when to look again."""

@@ -103,12 +103,15 @@ class Roll:
 
     The rest of the engine waits for ever for a part that ended without the launcher noticing. One
     that it notices takes a moment to end it all: hence the second look.
+
+    Attributes:
+        missed: What was missing at the last look.
     """
 
     def __init__(self, rank: int = 0) -> None:
         self._rank = rank
         self._seen: set[str] = set()
-        self._missed: list[str] = []
+        self.missed: list[str] = []
 
     def look(self, titles: Iterable[str], up_for: float) -> list[str]:
         """Which parts are gone for good.
@@ -123,9 +126,9 @@ class Roll:
         """
         now = list(titles)
         missing = ended(self._seen, now) or (gone(now, self._rank) if up_for >= UP_SECONDS else [])
-        lost = [name for name in missing if name in self._missed]
+        lost = [name for name in missing if name in self.missed]
         self._seen.update(now)
-        self._missed = missing
+        self.missed = missing
         return lost
 
 

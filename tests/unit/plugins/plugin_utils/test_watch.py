@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._node import parts
 from ansible_collections.sm120.sglang.plugins.plugin_utils import _watch
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
-from ansible_collections.sm120.sglang.plugins.plugin_utils._node import NodeError
+from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Completed, NodeError
 from ansible_collections.sm120.sglang.plugins.plugin_utils._watch import Outcome, Watch
 
 from tests.unit.plugins.module_utils._engine.recordings import raw_journal
@@ -247,6 +247,7 @@ class TestDead:
         """The launcher of 0.5.9 goes on, and its warm-up waits for ever."""
         monkeypatch.setattr(_watch, "_UNIT_INTERVAL", 0.05)
         monkeypatch.setattr(_watch, "_PARTS_INTERVAL", 0.1)
+        monkeypatch.setattr(_watch, "_PARTS_AGAIN", 0.1)
         titles = ["scheduler_TP0", "scheduler_TP1", "detokenizer"]
         node = ScriptedNode()
 
@@ -259,9 +260,28 @@ class TestDead:
         with serving(Engine(health=lambda: 503)) as web:
             outcome = watch(node, web.port)
         assert outcome.verdict == "dead"
-        assert outcome.reason == f"its {killed} ended, and the rest of it waits for that for ever"
+        assert outcome.reason == f"its {killed} ended, and the rest of it still runs"
         assert outcome.cause is not None
         assert outcome.cause.summary.startswith(f"the engine's {killed} was killed from outside")
+
+    def test_a_listing_that_failed_is_no_death(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(_watch, "_PARTS_INTERVAL", 0.05)
+        monkeypatch.setattr(_watch, "_PARTS_AGAIN", 0.05)
+        looks: list[int] = []
+
+        class Busy(ScriptedNode):
+            def _run(self, argv: list[str], given: str, timeout: float) -> Completed:
+                if argv[0] == "ps":
+                    looks.append(len(looks))
+                    if len(looks) > 2:
+                        return Completed(1, "", "fork: Resource temporarily unavailable")
+                return super()._run(argv, given, timeout)
+
+        node = Busy(titles=["sglang::scheduler", "sglang::detokenizer"])
+        with serving(Engine(health=lambda: 503)) as web:
+            outcome = watch(node, web.port, timeout=1.5)
+        assert outcome.verdict == "timeout"
+        assert len(looks) > 5
 
     def test_a_part_that_was_never_seen_is_missed_once_the_port_is_open(
         self, monkeypatch: pytest.MonkeyPatch
