@@ -15,6 +15,7 @@ from tests.lab_node import REPOSITORY, STATE, Node
 
 pytestmark = pytest.mark.lab
 
+DRAFTING = {"num_steps": 3, "eagle_topk": 1, "num_draft_tokens": 4}
 MODEL = {"name": "kimi-lab", "revision": "1"}
 
 
@@ -27,6 +28,10 @@ MODEL = {"name": "kimi-lab", "revision": "1"}
         ({"engine_port": "many"}, "engine_port: 'many' was given, a whole number is wanted"),
         ({"preflight_memory_gib": "a lot"}, "'a lot' was given, a number is wanted"),
         ({"engine_speculation_settings": {"algorithm": "EAGLE9"}}, "EAGLE9"),
+        (
+            {"engine_speculation_settings": {**DRAFTING, "algorithm": "EAGLE"}},
+            "LlamaForCausalLMEagle3 is a draft for EAGLE3, EAGLE is asked for",
+        ),
         ({"engine_speculation": {"num_steps": 3}}, "rename it to engine_speculation_settings"),
         ({"model_store_target": {}}, "model_store_target.revision: is missing"),
         (

@@ -18,6 +18,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._pairing.known import
 from ansible_collections.sm120.sglang.plugins.module_utils._stack import version_key
 
 _OK, _WARN, _FAIL = "ok", "warn", "fail"
+AUTO = "auto"
 _AUX_STATES = 3  # an EAGLE-3 draft reads three of the target's layers
 
 
@@ -53,6 +54,32 @@ def default_layers(layers: int) -> list[int]:
     return [2, layers // 2, layers - 3]
 
 
+def derived(draft: Mapping[str, Any]) -> str:
+    """The algorithm that a draft is made for, by its config; empty where that is not known."""
+    return DRAFTS.get(_architecture_of(draft), ("", ""))[0]
+
+
+def with_algorithm(settings: Mapping[str, Any], draft: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of speculation with an algorithm in the place of `auto`.
+
+    Args:
+        settings: Those of the inventory; without an `algorithm` it is `auto`.
+        draft: The draft's parsed `config.json`, empty where it is not read yet, None without a
+            draft.
+
+    Returns:
+        The settings; without a draft an empty algorithm, until it is read that of Kimi's drafts.
+        What an unknown draft is made for stays `auto`, which `check` and the release's parser
+        refuse.
+    """
+    wanted = settings.get("algorithm") or AUTO
+    if wanted == AUTO and draft is None:
+        wanted = ""
+    elif wanted == AUTO:
+        wanted = (derived(draft) or AUTO) if draft else "EAGLE3"
+    return {**settings, "algorithm": wanted}
+
+
 def check(
     target: Mapping[str, Any],
     draft: Mapping[str, Any],
@@ -69,7 +96,7 @@ def check(
         target: The target's parsed `config.json`.
         draft: The draft's.
         release: The SGLang release.
-        algorithm: The speculative algorithm that is asked for.
+        algorithm: The speculative algorithm that is asked for; `auto` for the draft's own.
         names: "NAME PATH" of target and draft, for the table of known pairs.
         tensors: The draft's tensor groups (`_safetensors.Group`), empty when unknown.
         arguments: The engine's arguments, dashed names.
@@ -93,12 +120,16 @@ def check(
     return [verdict for verdict in found if verdict is not None]
 
 
+def _architecture_of(draft: Mapping[str, Any]) -> str:
+    return str((draft.get("architectures") or ["?"])[0])
+
+
 def _verdict(check: str, verdict: str, read: str, remedy: str = "") -> Verdict:
     return {"id": f"pair_{check}", "verdict": verdict, "read": read, "remedy": remedy}
 
 
 def _architecture(draft: Mapping[str, Any], release: str) -> Verdict:
-    name = str((draft.get("architectures") or ["?"])[0])
+    name = _architecture_of(draft)
     if name not in DRAFTS:
         return _verdict(
             "architecture",
@@ -118,8 +149,14 @@ def _architecture(draft: Mapping[str, Any], release: str) -> Verdict:
 
 
 def _algorithm(draft: Mapping[str, Any], wanted: str) -> Verdict | None:
-    name = str((draft.get("architectures") or ["?"])[0])
-    right = DRAFTS.get(name, ("", ""))[0]
+    name, right = _architecture_of(draft), derived(draft)
+    if not right and wanted == AUTO:
+        return _verdict(
+            "algorithm",
+            _FAIL,
+            f"which algorithm a draft of {name} is made for is not known",
+            "set engine_speculation_settings.algorithm to what its model card says",
+        )
     if not right:
         return None
     if right != wanted:
@@ -128,7 +165,7 @@ def _algorithm(draft: Mapping[str, Any], wanted: str) -> Verdict | None:
             _FAIL,
             f"{name} is a draft for {right}, {wanted} is asked for: it would serve with an accept "
             "length of 1.0, slower than without (sgl-project/sglang#21272)",
-            f"set engine_speculation_settings.algorithm to {right}",
+            f"set engine_speculation_settings.algorithm to {right}, or leave it out",
         )
     return _verdict("algorithm", _OK, right)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -38,6 +38,24 @@ def _weights(model: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, 
     """The controller's reading of a model's weights, or the node's."""
     seen = node.get("models", {}).get(model["name"], {})
     return model.get("weights") or seen.get("weights") or {"groups": [], "problem": "not read"}
+
+
+def drafting(
+    settings: Mapping[str, Any],
+    drafts: Sequence[Mapping[str, Any]],
+    on_node: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """How to draft, with an algorithm in the place of `auto` (`check.with_algorithm`).
+
+    Args:
+        settings: `engine_speculation_settings`.
+        drafts: The draft as the lookup `model` gives it, or none.
+        on_node: The node's reading of models; empty before it is read.
+    """
+    if not drafts:
+        return check.with_algorithm(settings, None)
+    read = on_node.get(drafts[0]["name"], {}).get("config")
+    return check.with_algorithm(settings, drafts[0].get("config") or read or {})
 
 
 def pairing_verdicts(node: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -124,6 +142,7 @@ def pairing_problems(verdicts: Iterable[Mapping[str, str]], verdict: str = "fail
 def filters() -> dict[str, Callable[..., Any]]:
     """Name to function."""
     plain: dict[str, Callable[..., Any]] = {
+        "drafting": drafting,
         "pairing_verdicts": pairing_verdicts,
         "memory_plan": memory_plan,
         "pairing_problems": pairing_problems,

@@ -30,7 +30,7 @@ DRAFT = {
     "name": "draft",
     "path": "/var/lib/sglang/models/draft/1",
     "manifest_sha256": "m2",
-    "config": {"max_position_embeddings": 2048},
+    "config": {"max_position_embeddings": 2048, "architectures": ["LlamaForCausalLMEagle3"]},
 }
 
 

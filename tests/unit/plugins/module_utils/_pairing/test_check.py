@@ -10,6 +10,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._pairing.check import
     captured_layers,
     check,
     default_layers,
+    with_algorithm,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._pairing.known import DRAFTS, PAIRS
 
@@ -88,6 +89,26 @@ def test_the_algorithm_follows_from_the_draft() -> None:
     for architecture, (algorithm, first) in DRAFTS.items():
         own = {"architectures": [architecture]}
         assert bad(draft=own, algorithm=algorithm, release=first or "0.5.9") == {}
+
+
+def test_auto_takes_what_the_draft_was_made_for() -> None:
+    settings = {"algorithm": "auto", "num_steps": 3}
+    for name, (algorithm, _first) in DRAFTS.items():
+        draft = {"architectures": [name]}
+        assert with_algorithm(settings, draft) == {"algorithm": algorithm, "num_steps": 3}
+        assert with_algorithm({"num_steps": 3}, draft)["algorithm"] == algorithm
+        other = "EAGLE" if algorithm == "EAGLE3" else "EAGLE3"
+        assert with_algorithm({"algorithm": other}, draft)["algorithm"] == other, "and is refused"
+    assert with_algorithm(settings, {})["algorithm"] == "EAGLE3", "until the draft is read"
+    assert with_algorithm(settings, None)["algorithm"] == "", "nothing speculates"
+
+
+def test_what_auto_cannot_tell_is_refused() -> None:
+    unknown = {"architectures": ["NobodyKnowsEagle"]}
+    algorithm = with_algorithm({}, unknown)["algorithm"]
+    verdict, said = judged(unknown, algorithm=algorithm)["pair_algorithm"]
+    assert verdict == "fail"
+    assert "which algorithm a draft of NobodyKnowsEagle is made for is not known" in said
 
 
 def test_an_unknown_draft_is_warned_of() -> None:

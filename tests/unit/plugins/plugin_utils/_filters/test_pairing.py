@@ -111,7 +111,27 @@ def test_a_pair_is_judged_and_its_problems_told() -> None:
     refused = FILTERS["pairing_verdicts"](NODE, wanted(algorithm="EAGLE"))
     (sentence,) = FILTERS["pairing_problems"](refused)
     assert sentence.startswith("pair_algorithm: ")
-    assert sentence.endswith("Remedy: set engine_speculation_settings.algorithm to EAGLE3")
+    assert sentence.endswith("algorithm to EAGLE3, or leave it out")
+
+
+@pytest.mark.parametrize(
+    ("models", "on_node", "algorithm"),
+    [
+        ([{"name": "d", "config": {"architectures": ["LlamaForCausalLMEagle"]}}], {}, "EAGLE"),
+        (
+            [{"name": "d", "config": None}],
+            {"d": {"config": {"architectures": ["LlamaForCausalLMEagle"]}}},
+            "EAGLE",
+        ),
+        ([{"name": "d", "config": None}], {"d": {"config": None}}, "EAGLE3"),
+        ([{"name": "d", "config": None}], {}, "EAGLE3"),
+        ([], {}, ""),
+    ],
+)
+def test_the_draft_says_how_it_is_used_wherever_it_lies(
+    models: list[dict[str, Any]], on_node: dict[str, Any], algorithm: str
+) -> None:
+    assert FILTERS["drafting"]({"algorithm": "auto"}, models, on_node) == {"algorithm": algorithm}
 
 
 def test_without_a_draft_or_before_the_files_are_there_nothing_is_judged() -> None:
