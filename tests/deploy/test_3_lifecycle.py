@@ -137,8 +137,8 @@ def test_a_launch_that_fails_its_gate_is_rolled_back_by_itself(deployed: Node) -
 def test_without_the_override_variable_the_engine_refuses(deployed: Node) -> None:
     """The engine's own word that the variable is needed: draft 1024, target 2048.
 
-    It refuses the launch that served before as well, which is the one wanted here: then there is
-    nothing to go back to, and the unit is stopped.
+    It refuses the launch that serves, which is the one wanted here and has passed before: then
+    nothing is gone back to by itself, and the unit is stopped.
     """
     drop_in = "/run/systemd/system/sglang.service.d/test.conf"
     deployed.run(
@@ -157,5 +157,8 @@ def test_without_the_override_variable_the_engine_refuses(deployed: Node) -> Non
     assert screen.output.count("Cause: ") == 1, screen.output
     assert screen.says(VARIABLE)
     assert screen.says("Serving now: NOTHING. The engine is stopped")
-    assert screen.says("There is no other launch that passed its gate to go back to")
+    # By itself nothing older is started; what a person would reach is named.
+    before = f"release {deployed.link('previous')} (launch {deployed.link('before')})"
+    assert screen.says(f"Nothing older is started by itself; {before} passed its gate on")
+    assert screen.says(f"or playbooks/rollback.yml to go back to {before}."), screen.output
     assert deployed.run("systemctl is-active sglang || true") in ("inactive", "failed")
