@@ -10,8 +10,9 @@ from typing import Any
 
 from ansible_collections.sm120.sglang.plugins.module_utils import _prune
 from ansible_collections.sm120.sglang.plugins.module_utils._decide import Difference
-from ansible_collections.sm120.sglang.plugins.module_utils._release import needs_building
+from ansible_collections.sm120.sglang.plugins.module_utils._release import lost, needs_building
 
+_NAMED = 3  # of many files that are gone
 # What the gate asks and which limits it has, to the variables that say so.
 _ASKED = {
     name: f"health_gate_{name}"
@@ -112,9 +113,10 @@ def remarks(node: Mapping[str, Any], launch: str, release: str) -> list[str]:
         release: The wanted release's id.
 
     Returns:
-        A sentence when its release was built before, one when this launch failed its last gate
-        here, and one when it was left by hand, none of them when it is the one that serves; one
-        when a benchmark's guard had to put back what serves.
+        A sentence when what would be gone back to is damaged, one when its release was built
+        before, one when this launch failed its last gate here, and one when it was left by hand,
+        none of them when it is the one that serves; one when a benchmark's guard had to put back
+        what serves.
     """
     known = node["launches"]
     restored = node["benchmark"]["restored"]
@@ -126,6 +128,8 @@ def remarks(node: Mapping[str, Any], launch: str, release: str) -> list[str]:
         )
     if known["serving"] == launch:
         return found
+    if gone := incomplete(node, known["serving"]):
+        found.append(f"what a failure would go back to may not start: {gone}")
     seen = node["releases"]
     whole = release in seen["built"] and not needs_building(seen["drift"].get(release, ()))
     if whole and release != seen["current"]:
@@ -194,19 +198,43 @@ def _complete(node: Mapping[str, Any], launch: str) -> bool:
     return record is not None and record["release"] in node["releases"]["complete"]
 
 
-def _failed_since(node: Mapping[str, Any], launch: str) -> bool:
-    """Whether a launch failed after it had passed its gate for the last time."""
-    passed = float(node["launches"]["records"][launch]["gated_at"])
-    return any(
-        entry["launch"] == launch and float(entry["at"]) > passed and not entry.get("by_hand")
-        for entry in node["failures"]
+def incomplete(node: Mapping[str, Any], launch: str) -> str:
+    """What is gone from a recorded launch's release, as far as it was looked into.
+
+    What was only edited may serve as well as it did; without a file that it had it does not start,
+    or fails when somebody asks for it.
+
+    Returns:
+        A sentence; empty for one of which nothing is gone.
+    """
+    record = node["launches"]["records"].get(launch)
+    gone = lost(node["releases"]["drift"].get(record["release"], ())) if record else []
+    if not gone:
+        return ""
+    more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+    told = ", ".join(gone[:_NAMED])
+    return (
+        f"release {record['release']} (launch {launch}) is not whole: {told}{more} missing; a "
+        "deployment of its stack builds it anew"
     )
+
+
+def _failed_at(node: Mapping[str, Any], launch: str) -> float:
+    """When a launch failed, if that was after its last passed gate; else 0.0."""
+    passed = float(node["launches"]["records"][launch]["gated_at"])
+    at = [
+        float(entry["at"])
+        for entry in node["failures"]
+        if entry["launch"] == launch and not entry.get("by_hand")
+    ]
+    return max((one for one in at if one > passed), default=0.0)
 
 
 def choose(node: Mapping[str, Any], wanted: str = "", running: str | None = None) -> dict[str, str]:
     """Decide what a rollback by hand goes back to.
 
-    The launch that passed last, unless it is what runs, or failed since; else the one before it.
+    The launch that passed last, unless it is what runs, or failed since; else the one before it; of
+    two that failed since, the one that failed first.
     Whatever runs, the link `serving` only says which launch passed last: another one may have been
     started since and never proved, or nothing runs.
 
@@ -217,12 +245,14 @@ def choose(node: Mapping[str, Any], wanted: str = "", running: str | None = None
             on this node where it is not given.
 
     Returns:
-        `launch` and `release`, or `error`, one sentence that names what there is.
+        `launch` and `release`, or `error`, one sentence that names what there is; `passed_over`,
+        why another one that would come first is not taken.
     """
     known = node["launches"]
     records: Mapping[str, Any] = known["records"]
-    now = runs(node) if running is None else running
-    usable = [record for name, record in records.items() if name != now and _complete(node, name)]
+    now, passed_over = runs(node) if running is None else running, ""
+    there = [record for name, record in records.items() if name != now and _complete(node, name)]
+    usable = [record for record in there if not incomplete(node, record["launch"])]
     usable.sort(key=lambda record: float(record["gated_at"]), reverse=True)
     names = ", ".join(f"{record['release']} (launch {record['launch']})" for record in usable)
     have = f"available: {names}" if names else "no other launch has passed its gate on this node"
@@ -230,17 +260,25 @@ def choose(node: Mapping[str, Any], wanted: str = "", running: str | None = None
         found = [r for r in usable if wanted in (r["release"], r["launch"])]
         if not found and wanted in (now, records.get(now, {}).get("release")):
             return _refuse(f"{wanted} is what runs; {have}")
+        broken = [r["launch"] for r in there if wanted in (r["release"], r["launch"])]
+        if not found and broken:
+            return _refuse(f"{incomplete(node, broken[0])}; {have}")
         if not found:
             return _refuse(f"there is no launch of {wanted} to go back to; {have}")
     else:
         order = [known["serving"], known["before"]]
         found = [record for name in order for record in usable if record["launch"] == name]
-        # Stable: of two that failed, or did not, the one that passed last.
-        found.sort(key=lambda record: _failed_since(node, record["launch"]))
+        # Stable: of two that did not fail, the one that passed last.
+        found.sort(key=lambda record: _failed_at(node, record["launch"]))
+        broken = [r["launch"] for r in there if r["launch"] in order and r not in usable]
+        passed_over = "; ".join(incomplete(node, launch) for launch in broken)
+        if not found and passed_over:
+            return _refuse(f"{passed_over}; {have}")
         if not found:
             hint = "; name one with -e rollback_release=..." if names else ""
             return _refuse(f"there is nothing to go back to; {have}{hint}")
-    return {"launch": found[0]["launch"], "release": found[0]["release"], "error": ""}
+    chosen = {"launch": found[0]["launch"], "release": found[0]["release"], "error": ""}
+    return {**chosen, "passed_over": passed_over}
 
 
 def reaches(node: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
@@ -262,7 +300,7 @@ def reaches(node: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
 
 
 def _refuse(sentence: str) -> dict[str, str]:
-    return {"launch": "", "release": "", "error": sentence}
+    return {"launch": "", "release": "", "error": sentence, "passed_over": ""}
 
 
 def gate_changes(node: Mapping[str, Any], launch: str, gate: Mapping[str, Any]) -> list[str]:

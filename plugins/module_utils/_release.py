@@ -228,7 +228,7 @@ def read(tree: Path, full: bool = False) -> Reading:
     try:
         mark = (tree / COMPLETE).read_text(encoding="ascii")
     except OSError:
-        return _broken(COMPLETE, "missing")
+        return _broken(COMPLETE, _sealed.MISSING)
     marks = {line[66:]: line[:64] for line in mark.splitlines()}
     try:
         if LISTING not in marks:
@@ -272,6 +272,11 @@ def mend(tree: Path, changes: Iterable[_sealed.Change]) -> None:
 def needs_building(changes: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a release with these changes has to be built anew."""
     return any(change["mend"] == _sealed.REBUILD for change in changes)
+
+
+def lost(changes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Names of what is gone from a release; of a folder its files are not named."""
+    return [str(change["file"]) for change in changes if change["what"] == _sealed.MISSING]
 
 
 def switch(root: Path, release: str, previous: str = "") -> None:

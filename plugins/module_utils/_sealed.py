@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TypedDict
 
 REBUILD, HERE = "rebuild", "here"
+MISSING = "missing"
 _BYTECODE = "__pycache__"
 _BLOCK = 1 << 20
 _THREADS = 16
@@ -148,7 +149,7 @@ def compare(tree: Path, sealed: bytes, now: bytes, sums: Path) -> list[Change]:
         if name in gone:
             # Without its bytecode Python compiles anew.
             if was[name].kind != "c" and above not in gone:
-                found.append(_change(name, "missing"))
+                found.append(_change(name, MISSING))
         elif name in came:
             if above not in came:
                 found += _added(tree, name, is_now[name])

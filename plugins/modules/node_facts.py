@@ -21,6 +21,12 @@ options:
     type: list
     elements: str
     default: []
+  recorded:
+    description:
+      - Whether to look into the releases of all recorded launches; else only into those of
+        O(releases), the current one and that of the launch that passed its gate last.
+    type: bool
+    default: false
   config:
     description: The folder of the configuration and of the launch records.
     type: path
@@ -272,6 +278,9 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
     launches = _launches.read(Path(asked["config"]))
     serving = launches["records"].get(launches[_launches.SERVING], {})
     ports = service.read_ports(asked["ports"])
+    back = {record["release"] for record in launches["records"].values()}
+    if not asked["recorded"]:
+        back &= {serving.get("release", "")}
     # Nobody else at the port is asked: the question comes with the key.
     ours = asked["engine"] and any(
         (entry["port"], entry["unit"]) == (asked["engine"]["port"], asked["unit"])
@@ -281,7 +290,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
     # What other programs read (the release's files, the cards, packages), they read meanwhile.
     with ThreadPoolExecutor(max_workers=4) as pool:
         releases = pool.submit(
-            deployment.read_releases, Path(asked["root"]), asked["releases"], full
+            deployment.read_releases, Path(asked["root"]), asked["releases"], full, back
         )
         host = pool.submit(_read_host, asked)
         driver = pool.submit(cuda.read_cuda, asked["cuda"]) if asked["cuda"] else None
@@ -334,6 +343,7 @@ def main() -> None:
         argument_spec={
             "root": {"type": "path", "required": True},
             "releases": strings,
+            "recorded": {"type": "bool", "default": False},
             "config": {"type": "path", "default": "/etc/sglang"},
             "failures": {"type": "path", "default": str(_failures.FOLDER)},
             "benchmarks": {"type": "path", "default": str(store.FOLDER)},

@@ -23,13 +23,16 @@ UNITS = Path("/etc/systemd/system")
 _MODEL_MODE = 0o644
 
 
-def read_releases(root: Path, wanted: Iterable[str], full: bool = False) -> dict[str, Any]:
+def read_releases(
+    root: Path, wanted: Iterable[str], full: bool = False, also: Iterable[str] = ()
+) -> dict[str, Any]:
     """Read the releases.
 
     Args:
         root: The product's folder; it need not exist.
         wanted: Ids that the deployment may want; `drift` is read for them and the current one.
         full: Whether to read every file of these (see `_release.drift`).
+        also: Ids that may be gone back to; `drift` is read for them too.
 
     Returns:
         `current` and `previous` (ids, empty without one), `complete` (ids), `built` (id to when it
@@ -43,7 +46,7 @@ def read_releases(root: Path, wanted: Iterable[str], full: bool = False) -> dict
     built = {name: at for name, at in built.items() if not name.startswith(".")}
     complete = list(built)
     current = _release.linked(root, "current") or ""
-    looked_at = {*wanted, current} & set(complete)
+    looked_at = {*wanted, *also, current} & set(complete)
     now = record.stamp()
     # Two trees at once: most of it is the kernel's work.
     with ThreadPoolExecutor(max(1, len(looked_at))) as pool:

@@ -197,6 +197,8 @@ def failure(launch: str, at: float) -> dict[str, Any]:
         (node(**TWO, unit=DEAD, failures=[failure(B, 3)]), B, B, ""),
         (node(**TWO, unit=DEAD, failures=[failure(B, 1)]), "", B, ""),
         (node(**TWO, unit=DEAD, failures=[failure(B, 3), failure(A, 3)]), "", B, ""),
+        (node(**TWO, unit=DEAD, failures=[failure(B, 4), failure(A, 3)]), "", A, ""),
+        (node(**TWO, unit=DEAD, failures=[failure(B, 3), failure(A, 4)]), "", B, ""),
         (node(unit=DEAD, failures=[failure(A, 3)]), "", A, ""),
         # What was only left by hand has not failed.
         (node(**TWO, unit=DEAD, failures=[{**failure(B, 3), "by_hand": True}]), "", B, ""),
@@ -211,6 +213,45 @@ def test_what_a_rollback_by_hand_goes_back_to(
     assert found["launch"] == launch
     assert error in found["error"]
     assert bool(found["error"]) is not bool(launch)
+
+
+def gone(*names: str) -> list[dict[str, Any]]:
+    return [{"file": name, "what": "missing", "mend": "rebuild"} for name in names]
+
+
+HALF = gone("venv/bin", "venv/lib", "patches.json", "stack.lock")
+EDITED = [{"file": "a.py", "what": "changed by hand", "mend": "rebuild"}]
+
+
+def damaged(**drift: Any) -> dict[str, Any]:
+    return {**TWO, "releases": {**TWO["releases"], "drift": drift}}
+
+
+def test_a_release_of_which_files_are_gone_is_not_gone_back_to() -> None:
+    told = (
+        f"release r1 (launch {A}) is not whole: venv/bin, venv/lib, patches.json and 1 more "
+        "missing; a deployment of its stack builds it anew"
+    )
+    for wanted in ("", "r1", A):
+        found = _lifecycle.choose(node(**damaged(r1=HALF)), wanted)
+        assert found["error"] == f"{told}; no other launch has passed its gate on this node"
+    # The next one is taken, and it is said that it is only that.
+    found = _lifecycle.choose(node(**damaged(r2=gone("x")), unit={"launch": C}))
+    assert (found["launch"], found["error"]) == (A, "")
+    assert found["passed_over"].startswith(f"release r2 (launch {B}) is not whole: x missing")
+    # What was only edited may serve as well as it did.
+    found = _lifecycle.choose(node(**damaged(r1=EDITED)))
+    assert (found["launch"], found["passed_over"]) == (A, "")
+
+
+def test_by_itself_a_damaged_release_is_tried_since_nothing_else_would_serve() -> None:
+    seen = node(**damaged(r2=HALF))
+    assert _lifecycle.automatic_target(seen, C) == B
+    (said,) = _lifecycle.remarks(seen, C, "r3")
+    assert said.startswith(
+        f"what a failure would go back to may not start: release r2 (launch {B})"
+    )
+    assert _lifecycle.remarks(seen, B, "r2") == []
 
 
 def test_an_engine_that_runs_on_no_more_than_some_of_its_nodes_does_not_run() -> None:
@@ -259,6 +300,9 @@ def test_the_launch_that_a_rollback_reaches_after_failures(
     found = _lifecycle.reaches(node(**TWO), failed)
     assert found.get("launch") == reached
     assert _lifecycle.reaches(node(), [A]) == {}
+    # One that failed long ago has passed its gate nevertheless.
+    seen = node(**TWO, failures=[failure(A, 3)])
+    assert _lifecycle.reaches(seen, [B])["launch"] == A
 
 
 def test_of_two_launches_of_a_release_the_newer_one_is_taken() -> None:

@@ -50,6 +50,19 @@ def test_releases_are_read(tmp_path: Path) -> None:
     # The wanted and the current one are looked into, the others are not.
     told = {name: [change["what"] for change in found["drift"][name]] for name in found["drift"]}
     assert told == {name: ["changed by hand"] for name in ("r2", "r3")}
+    also = deployment.read_releases(tmp_path, [], also=["r1", "r9"])["drift"]
+    assert sorted(also) == ["r1", "r2"]
+
+
+def test_what_is_gone_from_a_release_is_named(tmp_path: Path) -> None:
+    package = release(tmp_path, "r1")
+    (package / "a.py").unlink()
+    (found,) = deployment.read_releases(tmp_path, ["r1"])["drift"].values()
+    (name,) = _release.lost(found)
+    assert name.endswith("/a.py")
+    (package / "a.py").write_text("x = 23\n")
+    (found,) = deployment.read_releases(tmp_path, ["r1"])["drift"].values()
+    assert _release.lost(found) == []
 
 
 def test_a_release_taken_away_leaves_no_current(tmp_path: Path) -> None:
