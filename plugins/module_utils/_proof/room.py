@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which GPUs have room for a proof beside what runs on them: an engine that serves fills its cards.
 
-The proof's own process held 750 MiB of one H200 (PyTorch for CUDA 13.0, driver 580), which an engine
-may ask for at any moment.
+The proof's own process held 750 MiB of one H200 (PyTorch for CUDA 13.0), which an engine may ask
+for at any moment.
 """
 
 from __future__ import annotations
