@@ -180,7 +180,8 @@ def _complete(root: Path, release: str) -> bool:
 def overtaken(node: Node, wanted: Wanted, planned: str) -> bool:
     """Whether another run has started this very launch since the start `planned` was read."""
     environment = next((entry for entry in wanted.files if entry.stored == ENVIRONMENT), None)
-    if environment is None or different(wanted.files):
+    # One that is not complete cannot have been started; the switch says what is wrong with it.
+    if environment is None or different(wanted.files) or not _complete(node.root, wanted.release):
         return False
     unit = read_unit(node.unit)
     built = (node.root / "releases" / wanted.release / _release.COMPLETE).stat().st_mtime

@@ -157,6 +157,17 @@ def test_a_start_that_systemd_refuses_says_that_the_engine_was_touched(
     assert "no such luck" in found["msg"]
 
 
+def test_a_release_that_was_taken_away_under_its_own_launch_is_refused(
+    run_module: Any, place: Place
+) -> None:
+    """Where nothing else differs, it is first asked whether another run has started it."""
+    run_module(engine_switch, place.arguments(NEW, "r2"))
+    (place.root / "releases/r2/COMPLETE").unlink()
+    found = run_module(engine_switch, place.arguments(NEW, "r2", planned="planned"))
+    assert "release r2 is not complete on this node; run the deployment" in found["msg"]
+    assert found["touched"] is False
+
+
 def test_an_incomplete_release_is_refused(run_module: Any, place: Place) -> None:
     (place.root / "releases/r2/COMPLETE").unlink()
     found = run_module(engine_switch, place.arguments(NEW, "r2"))
