@@ -10,10 +10,11 @@ short_description: Name the state that an engine is in
 description:
   - Looks at unit, journal and HTTP server over one SSH connection of its own, within a few seconds,
     and changes nothing. A request that does not come back in time is given up and said so.
-  - "The states: C(not deployed); C(stopped); C(crashed), with the cause; C(starting), with how far
-    it is; C(warming), the port is open and the warm-up runs; C(ready); C(overloaded), it does not
-    answer in time but its scheduler does; C(hung), the scheduler does not either; C(generation
-    broken), healthy, but its answer is wrong or none. docs/operations.md tells them apart."
+  - "The states: C(not deployed); C(stopped); C(crashed), with the cause; C(starting), with how
+    far it is; C(warming), the port is open and the warm-up runs; C(ready); C(draining), which was
+    told to end and finishes what runs; C(overloaded), it does not answer in time but its
+    scheduler does; C(hung), the scheduler does not either; C(generation broken), healthy, but its
+    answer is wrong or none. docs/operations.md tells them apart."
   - Never fails because of the state; a node that cannot be reached is a failure.
 extends_documentation_fragment: sm120.sglang.engine
 options:
