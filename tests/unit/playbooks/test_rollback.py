@@ -79,7 +79,16 @@ class Rollback:
         ]
 
 
-def roll_back(folder: Path, running: str, *words: str, **results: list[dict[str, Any]]) -> Rollback:
+ALONE: dict[str, dict[str, Any]] = {"n": {"x": 1}}
+PAIR: dict[str, dict[str, Any]] = {name: {"engine_group": "pair"} for name in ("a", "b")}
+
+
+def roll_back(
+    folder: Path,
+    running: str,
+    nodes: dict[str, dict[str, Any]] = ALONE,
+    **results: list[dict[str, Any]],
+) -> Rollback:
     ends = {
         "node_facts": [reading(running)],
         "engine_switch": [SWITCHED],
@@ -90,7 +99,8 @@ def roll_back(folder: Path, running: str, *words: str, **results: list[dict[str,
     }
     collection = Standins(folder, {**ends, **results})
     plays = parts("playbooks/rollback.yml", "Go back to what served")
-    played = run(folder, {"n": {"x": 1}}, plays, *words, collections=collection.path)
+    groups = {"pair": list(nodes)} if len(nodes) > 1 else {}
+    played = run(folder, nodes, plays, groups=groups, collections=collection.path)
     return Rollback(played, collection.calls())
 
 
@@ -160,6 +170,23 @@ def test_a_switch_that_was_not_finished_is_undone_whosever_files_are_there(tmp_p
     done = roll_back(tmp_path, C, engine_switch=[half, SWITCHED])
     assert done.played.status == 2, done.played.output
     assert done.switches() == [(B, None), (C, None)], done.played.output
+
+
+def test_all_nodes_of_an_engine_are_put_back(tmp_path: Path) -> None:
+    """Stopped, switched, and after the failure stopped and switched once more, each time all."""
+    seen = reading(C)
+    engine = {"name": "pair", "members": ["a", "b"], "rank": 0, "size": 2, "head": "a"}
+    for one in seen["launches"]["records"].values():
+        one["gate"]["group"] = engine
+    starts = [DEAD, DEAD, READY, READY]
+    done = roll_back(tmp_path, C, PAIR, node_facts=[seen], wait_engine_ready=starts)
+    said = done.played.output
+    assert done.played.status == 2, said
+    both = [("stopped", None), (B, None), ("stopped", B), (C, B)]
+    assert done.switches() == [one for one in both for _node in PAIR], said
+    for node in PAIR:
+        assert f"{node}: release r-b (launch {B}) did not prove itself." in said
+    assert said.count(f"Serving now: release r-c (launch {C}), as it served before") == 2
 
 
 def test_what_is_left_by_hand_is_what_ran_and_not_what_passed_last(tmp_path: Path) -> None:
