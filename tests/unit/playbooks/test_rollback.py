@@ -87,6 +87,7 @@ def roll_back(
     folder: Path,
     running: str,
     nodes: dict[str, dict[str, Any]] = ALONE,
+    /,
     **results: list[dict[str, Any]],
 ) -> Rollback:
     ends = {
