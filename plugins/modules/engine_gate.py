@@ -10,8 +10,8 @@ short_description: Decide whether a started engine may stay
 description:
   - Makes real requests to the engine, over one SSH connection of its own to the node's loopback,
     and gives each check a verdict of its own; a green C(/health) alone never passes.
-  - Checks the unit, C(/model_info), readiness, a real completion (the known answer where there is
-    one), and the accept length of speculative decoding.
+  - Checks the unit, its port, C(/model_info), readiness, a real completion (the known answer where
+    there is one), and the accept length of speculative decoding.
   - "Then, where O(quick) is false and nothing has failed: C(/server_info), the KV cache's size, the
     reasoning parser, sampling, a long prompt and the same again, several requests at once, a tool
     call, a picture, and free GPU memory. A check that does not apply, or is not wanted, is
@@ -151,9 +151,9 @@ checks:
   contains:
     id:
       description:
-        - unit, model_info, readiness, completion or known_answer, accept_length, server_info,
-          kv_tokens, reasoning, sampling, long_prompt, repeated_prompt, concurrency, tool_call,
-          image, gpu_memory.
+        - unit, port, model_info, readiness, completion or known_answer, accept_length,
+          server_info, kv_tokens, reasoning, sampling, long_prompt, repeated_prompt, concurrency,
+          tool_call, image, gpu_memory.
       type: str
     verdict:
       description: ok, warn, fail or skipped.

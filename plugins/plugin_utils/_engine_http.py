@@ -15,11 +15,12 @@ _MAX_DEPTH = 12
 
 
 class EngineHTTP:
-    """The HTTP server of one engine."""
+    """The HTTP server of one engine; `where` is its address and port."""
 
     def __init__(self, session: requests.Session, host: str, port: int, api_key: str = "") -> None:
         bare = host.strip("[]")
-        self._base = f"http://[{bare}]:{port}" if ":" in bare else f"http://{bare}:{port}"
+        self.where = f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+        self._base = f"http://{self.where}"
         self._session = session
         if api_key:
             session.headers["Authorization"] = f"Bearer {api_key}"

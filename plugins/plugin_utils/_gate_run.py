@@ -29,6 +29,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     KnownAnswer,
     judge_completion,
     judge_model_info,
+    judge_port,
     judge_readiness,
     judge_unit,
     perhaps_slow,
@@ -168,7 +169,8 @@ class GateRun:
         ask = Ask.MODEL_INFO
         answer = self._heard(self.http.get(ask.value, ask.timeout))
         self.model_info = answer.body if isinstance(answer.body, dict) else {}
-        return self._add(judge_model_info(answer))
+        port = judge_port(answer, self.http.where)
+        return (port is None or self._add(port)) and self._add(judge_model_info(answer))
 
     def _readiness(self) -> bool:
         readiness = Readiness(model_info=self.model_info)

@@ -24,6 +24,7 @@ def serves(node: Node) -> bool:
 # What the gate says of a check: nothing is left out that the lab's model can do.
 CHECKS = {
     "unit": r"OK.*main process \d+",
+    "port": r"OK.*:30000 answers$",
     "model_info": r"OK.*KimiK25ForConditionalGeneration from ",
     "readiness": r"OK.*/health after ",
     "known_answer": r"OK 'one two three .* 16 tokens in ",

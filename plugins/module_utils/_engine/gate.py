@@ -127,6 +127,27 @@ def judge_unit(state: UnitState, first: UnitState | None = None) -> Check:
     return Check("unit", OK, value, evidence=f"main process {state.main_pid}")
 
 
+def judge_port(answer: Answer, where: str) -> Check | None:
+    """Somebody listens on the engine's port; None when the answer does not tell.
+
+    Args:
+        answer: Of any request.
+        where: Address and port.
+    """
+    if answer.status:
+        return Check("port", OK, evidence=f"{where} answers")
+    if not answer.refused:
+        return None
+    return Check(
+        "port",
+        FAIL,
+        "closed",
+        "open",
+        f"{where}: {explain(answer)}",
+        "compare host and port with the engine's arguments",
+    )
+
+
 def judge_model_info(answer: Answer) -> Check:
     """`/model_info` answers and the engine generates text."""
     body = answer.body if isinstance(answer.body, dict) else {}
@@ -146,9 +167,7 @@ def judge_model_info(answer: Answer) -> Check:
             answer.status or None,
             _HTTP_OK,
             explain(answer),
-            "compare host and port with the engine's arguments"
-            if answer.refused
-            else "the engine's HTTP server is not in order: read its journal",
+            "the engine's HTTP server is not in order: read its journal",
         )
     if body.get("is_generation") is False:
         return Check(

@@ -314,7 +314,8 @@ def judge_tool_call(answer: Answer) -> Check:
         if any(mark in content for mark in _TOOL_MARKS):
             return Check("tool_call", FAIL, "unparsed", "a call", repr(shorten(content)), remedy)
         what = f"no call, finish reason {finish_reason(answer) or 'absent'}"
-        return Check("tool_call", WARN, what, "a call", repr(shorten(content)), remedy)
+        said = repr(shorten(completion_text(answer) or ""))
+        return Check("tool_call", WARN, what, "a call", said, remedy)
     try:
         function = calls[0]["function"]
         arguments = json.loads(function["arguments"])

@@ -54,6 +54,7 @@ def test_a_good_engine_passes(tmp_path: Path, server: Sshd) -> None:
     made = [check["id"] for check in result["checks"] if check["verdict"] != "skipped"]
     assert made == [
         "unit",
+        "port",
         "model_info",
         "readiness",
         "known_answer",

@@ -76,11 +76,11 @@ def test_a_draft_that_hits_passes() -> None:
     with running_web(Recorded("http-hit")) as web:
         run, verdicts = gate(ScriptedNode(), web.port, said)
     assert verdicts == dict.fromkeys(
-        ("unit", "model_info", "readiness", "known_answer", "accept_length"), "ok"
+        ("unit", "port", "model_info", "readiness", "known_answer", "accept_length"), "ok"
     )
     assert run.measured.steps >= 20
     assert paths(web)["/health"] == paths(web)["/v1/chat/completions"] == 1
-    assert len(said) == 5
+    assert len(said) == 6
     sampling = [body["sampling_params"] for path, body in web.seen if path == "/generate"]
     assert all(one["temperature"] == 0 and one["ignore_eos"] for one in sampling)
 
@@ -172,6 +172,14 @@ def test_an_engine_that_cannot_answer_is_not_asked_more(
     assert verdicts[stopped_at] == "fail"
     assert run.checks[-1].id == stopped_at
     assert paths(web)["/v1/chat/completions"] == 0
+
+
+def test_a_closed_port_is_told_as_that() -> None:
+    port = free_port(ADDRESS)
+    run, verdicts = gate(ScriptedNode(), port)
+    assert verdicts == {"unit": "ok", "port": "fail"}
+    assert run.checks[-1].evidence == f"{ADDRESS}:{port}: connection refused"
+    assert "host and port" in run.checks[-1].remedy
 
 
 def test_a_unit_that_is_dead_is_explained() -> None:

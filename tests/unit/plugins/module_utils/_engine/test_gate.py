@@ -161,7 +161,7 @@ class TestOtherChecks:
     @pytest.mark.parametrize(
         ("reply", "remedy"),
         [
-            (Answer(error="connection refused", refused=True), "host and port"),
+            (Answer(error="no answer within 5 s"), "journal"),
             (Answer(404, "x"), "journal"),
             (Answer(200, "text"), "journal"),
             (Answer(200, {"is_generation": False, "model_path": "/e"}), "wrong model"),
