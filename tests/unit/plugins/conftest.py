@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
+from unittest.mock import patch
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
 
 
@@ -45,8 +47,12 @@ def run_module() -> RunModule:
         module: ModuleType, arguments: Mapping[str, Any], *, check: bool = False
     ) -> dict[str, Any]:
         wanted = {**arguments, "_ansible_check_mode": check, "_ansible_diff": True}
-        printed = io.StringIO()
+        printed, warnings = io.StringIO(), list[str]()
         with (
+            # In a process that has loaded the controller's code they are shown, not returned.
+            patch.object(
+                AnsibleModule, "warn", lambda _self, text, **_options: warnings.append(text)
+            ),
             patch_module_args(wanted),
             contextlib.redirect_stdout(printed),
             pytest.raises(SystemExit) as end,
@@ -54,7 +60,7 @@ def run_module() -> RunModule:
             module.main()
         result: dict[str, Any] = json.loads(printed.getvalue().strip().splitlines()[-1])
         assert bool(end.value.code) == result.get("failed", False)
-        return result
+        return {**result, **({"warnings": warnings} if warnings else {})}
 
     return run
 
