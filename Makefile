@@ -120,6 +120,10 @@ bench: lab-packages lab-models ## What a re-run costs on 1, 5 and 20 nodes; how 
 	$(PY) benchmarks/release_report.py
 	$(PY) benchmarks/reading.py
 
+.PHONY: bench-switch
+bench-switch: venv ## On the deployed lab node: what switches cost beside the engine's start, how soon deaths are told (about 15 minutes)
+	$(PY) -m benchmarks.switch
+
 .PHONY: test-package
 test-package: venv ## Build the collection, install it into an empty path, use it from there
 	scripts/test_package.sh
