@@ -69,9 +69,9 @@ class ActionModule(EngineAction):
         if outcome.verdict == "ready":
             found["release"] = "" if parameters["rank"] else _release(http)
             if not outcome.already:
-                self.say(
-                    host, outcome.elapsed, f"ready {outcome.seconds:.0f} s after start", secrets
-                )
+                # Not "ready": the first sampled request may still compile kernels for minutes.
+                up = f"warmed up {outcome.seconds:.0f} s after start, not proved yet"
+                self.say(host, outcome.elapsed, up, secrets)
             return found
         where = f"{address}:{parameters['port']}"
         message = _message(outcome, host, where)
