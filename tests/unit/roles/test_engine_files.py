@@ -79,7 +79,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "pcie": {
         "_preflight_models": [TARGET],
-        "health_gate_timeout": 7200,
         "_preflight_stack": {"name": "new", "sglang": "0.5.23", "cuda": 13},
         "_preflight_node": {"models": {}, "host": pcie_host(8)},
     },
@@ -279,17 +278,14 @@ def test_the_unit_keeps_its_promises(rendered: Any) -> None:
     assert not set(broken_by) & set(lines)
 
 
-@pytest.mark.parametrize(("name", "start"), [("full", 3600), ("pcie", 7200)])
-def test_a_crash_loop_ends_however_long_each_start_takes(
-    rendered: Any, name: str, start: int
-) -> None:
+def test_a_crash_loop_ends_where_each_start_takes_half_an_hour(rendered: Any) -> None:
     """systemd refuses a start when as many lie within the interval as the burst says."""
-    lines = rendered[name][UNIT]["content"].splitlines()
+    lines = rendered["full"][UNIT]["content"].splitlines()
     unit = {key: value for key, _, value in (line.partition("=") for line in lines)}
     starts = int(unit["StartLimitBurst"])
     assert starts == 3
     # Each start but the first comes after a whole one that died at its end.
-    assert int(unit["StartLimitIntervalSec"]) >= starts * (start + int(unit["RestartSec"]))
+    assert int(unit["StartLimitIntervalSec"]) >= starts * (1800 + int(unit["RestartSec"]))
 
 
 def test_what_the_node_decides_about_the_all_reduce_reaches_the_launch(
