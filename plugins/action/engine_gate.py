@@ -13,6 +13,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import (
     completion_text,
     gate_message,
     known_answer,
+    limits_problem,
     overall,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import describe_engine
@@ -104,13 +105,8 @@ class ActionModule(EngineAction):
 
 def _plan(parameters: dict[str, Any]) -> GatePlan:
     warn, fail = parameters["accept_length_warn"], parameters["accept_length_fail"]
-    if not 1.0 <= fail <= warn:
-        raise ValueError(
-            f"accept_length_fail ({fail}) must be at least 1.0, the length of a draft that never "
-            f"hits, and not above accept_length_warn ({warn})"
-        )
-    if parameters["min_verify_steps"] < 1:
-        raise ValueError(f"min_verify_steps must be at least 1: {parameters['min_verify_steps']}")
+    if problem := limits_problem(warn, fail, parameters["min_verify_steps"]):
+        raise ValueError(problem)
     return GatePlan(
         known_answer=known_answer(parameters["known_answer"]),
         model=parameters["model"] or "",

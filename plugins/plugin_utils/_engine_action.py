@@ -7,6 +7,7 @@ import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.sm120.sglang.plugins.module_utils import _unforeseen
@@ -59,8 +60,9 @@ class EngineAction(ActionBase):  # type: ignore[misc]
         try:
             with self._node() as node:
                 found = self.look(node, parameters, host)
-        except (NodeError, SshSettingsError) as error:
-            # Nobody could look: that says nothing about the engine.
+        except (NodeError, SshSettingsError, AnsibleError) as error:
+            # Nobody could look, or was asked something that cannot be: neither says anything about
+            # the engine.
             found = {"failed": True, "no_verdict": True, "msg": f"{host}: {error}"}
         except Exception as error:
             found = {

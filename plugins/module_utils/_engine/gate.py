@@ -18,6 +18,8 @@ _ORDER = (SKIPPED, OK, WARN, FAIL)
 _HTTP_OK = 200
 _MAX_SHOWN = 120
 _MAX_LIMIT = 48  # an expected answer may be long
+ANSWER_KEYS = ("prompt", "messages", "max_tokens", "expect", "matches")
+"""What a known answer may consist of."""
 _FINISHED = ("stop", "length", "tool_calls")
 
 
@@ -89,6 +91,22 @@ def known_answer(value: Mapping[str, Any] | None) -> KnownAnswer | None:
         expect=value.get("expect") or "",
         matches=pattern,
     )
+
+
+def limits_problem(warn: float, fail: float, steps: int) -> str:
+    """What is wrong with the limits of the accept length, empty where nothing is.
+
+    Args:
+        warn: Accept length under which the gate warns.
+        fail: Accept length under which it fails.
+        steps: Verify steps over which it is taken.
+    """
+    if not 1.0 <= fail <= warn:
+        return (
+            f"accept_length_fail ({fail}) must be at least 1.0, the length of a draft that never "
+            f"hits, and not above accept_length_warn ({warn})"
+        )
+    return "" if steps >= 1 else f"the verify steps must be at least 1: {steps}"
 
 
 def explain(answer: Answer) -> str:

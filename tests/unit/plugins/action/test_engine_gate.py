@@ -110,10 +110,12 @@ def test_check_mode_asks_nothing(tmp_path: Path, server: Sshd) -> None:
         ({"known_answer": {"prompt": "x", "expect": "y", "answer": "z"}}, "answer"),
         ({"accept_length_fail": 2.5}, "not above accept_length_warn"),
         ({"accept_length_fail": 0.9}, "at least 1.0"),
-        ({"min_verify_steps": 0}, "min_verify_steps must be at least 1"),
+        ({"min_verify_steps": 0}, "verify steps must be at least 1"),
     ],
 )
 def test_bad_parameters(tmp_path: Path, server: Sshd, more: dict[str, Any], wanted: str) -> None:
     played = play(tmp_path, over_ssh(server), ACTION, arguments(1, **more))
     assert played.status == 2
-    assert wanted in " ".join(played.output.split())
+    said = " ".join(played.output.split())
+    assert wanted in said
+    assert "broke: " not in said
