@@ -90,7 +90,7 @@ def failure_notice(
     after = (
         f"Next: {_named(back)}, which served before, is restored and gated again."
         if back
-        else f"Next: the engine is stopped. {_no_return(further)}"
+        else f"Next: the engine is stopped. {_no_return(failed, further)}"
     )
     return [*said[:1], *causes[:1], after]
 
@@ -102,8 +102,9 @@ def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str
         failed: `host`, `launch`, `release`, `message` (what failed, cause and remedy), `folder`
             (where its log is), `root`, `unit`, `again` (what to run again), and, where there are
             any, `differences` (phrases, what differs from the launch that served), `gate`
-            (`_lifecycle.gate_changes`) and `too` (where the log of the launch is that was gone
-            back to, and failed as well).
+            (`_lifecycle.gate_changes`), `memory_lost` (whether no launch can start for want of GPU
+            memory) and `too` (where the log of the launch is that was gone back to, and failed as
+            well).
         outcome: `serving` (a launch record, empty when nothing serves), `message` (why going back
             failed, empty when it did not, or there was nothing to go back to), `foreign` (whether
             somebody else had deployed meanwhile), `next` (the launch record that
@@ -173,13 +174,15 @@ def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Seque
             ),
         )
     further = outcome.get("next", {})
-    reach = f", or playbooks/rollback.yml to go back to {_named(further)}" if further else ""
+    reach = ""
+    if further and not failed.get("memory_lost"):
+        reach = f", or playbooks/rollback.yml to go back to {_named(further)}"
     stopped = (
         f"Serving now: NOTHING. The engine is stopped; its log: journalctl -u {failed['unit']}"
     )
     if not record:
         return (
-            f"{stopped}. {_no_return(further)}",
+            f"{stopped}. {_no_return(failed, further)}",
             f"To do: {_advice(failed)} and run {failed['again']} again{reach}.",
         )
     first = outcome["message"].strip().splitlines()
@@ -193,8 +196,10 @@ def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Seque
     )
 
 
-def _no_return(further: Mapping[str, Any]) -> str:
+def _no_return(failed: Mapping[str, Any], further: Mapping[str, Any]) -> str:
     """Why nothing was gone back to, and what could be."""
+    if failed.get("memory_lost"):
+        return "Nothing was gone back to: any launch would die for want of that GPU memory."
     if not further:
         return "There is no other launch that passed its gate to go back to."
     passed = when(float(further["gated_at"]))

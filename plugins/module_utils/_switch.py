@@ -40,18 +40,24 @@ _POLL_SECONDS = 0.05
 _COMMAND_SECONDS = 60.0
 _UNTOUCHED = "the engine was not touched"
 _MEMORY_REMEDY = (
-    "A start without that memory would die after it had loaded the weights, so none was made. End "
-    "who holds it; held by nobody that the driver names it takes a reset of the GPU (`nvidia-smi "
-    "--gpu-reset -i N`) or a reboot; then deploy again"
+    "A start without that memory would die after it had loaded the weights, so none was made. "
+    "Remedy: end who holds it; held by nobody that the driver names it takes a reset of the GPU "
+    "(`nvidia-smi --gpu-reset -i N`) or a reboot; then deploy again"
 )
 
 
 class SwitchError(RuntimeError):
-    """The switch cannot be made; `touched` says whether the old engine was stopped for it."""
+    """The switch cannot be made.
 
-    def __init__(self, message: str, touched: bool = False) -> None:
+    Attributes:
+        touched: Whether the old engine was stopped for it.
+        memory_lost: Whether that is because its GPU memory is not back; then no launch can start.
+    """
+
+    def __init__(self, message: str, touched: bool = False, memory_lost: bool = False) -> None:
         super().__init__(message)
         self.touched = touched
+        self.memory_lost = memory_lost
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,10 @@ class Report:
     ended: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     lost: bool = False
+
+    def memory_refusal(self) -> str:
+        """Why nothing may be started on this node now, and what to do; only where `lost`."""
+        return f"{self.warnings[-1]}. {_MEMORY_REMEDY}"
 
 
 def different(files: Iterable[File]) -> list[File]:
@@ -226,7 +236,7 @@ def switch(node: Node, wanted: Wanted, config: Path, *, restart: bool, drain: bo
             _stop(node, report, drain=drain)
             report.stopping = time.monotonic() - began
             if report.lost:
-                raise SwitchError(f"{report.warnings[-1]}. {_MEMORY_REMEDY}", touched=True)
+                raise SwitchError(report.memory_refusal(), touched=True, memory_lost=True)
     except SwitchError:
         for _entry, temporary in prepared:
             temporary.unlink(missing_ok=True)

@@ -170,6 +170,12 @@ touched:
   description: Whether the engine was stopped before the switch failed.
   type: bool
   returned: on failure
+memory_lost:
+  description:
+    - Whether the old engine did not give its GPU memory back, so that no launch can start on this
+      node; C(msg) then says who holds it. A switch fails for it, a stop does not.
+  type: bool
+  returned: with O(state=stopped), and on failure of a switch
 foreign:
   description: Whether nothing was done because the configuration is no longer that of O(expect).
   type: bool
@@ -315,7 +321,9 @@ def main() -> None:
             if not asked["guarded"]:
                 result["changed"] |= guard.disarm(guard.STATE)
     except _switch.SwitchError as error:
-        module.fail_json(msg=str(error), touched=error.touched, foreign=False)
+        module.fail_json(
+            msg=str(error), touched=error.touched, memory_lost=error.memory_lost, foreign=False
+        )
     except (_release.ReleaseError, guard.GuardError) as error:
         module.fail_json(msg=str(error), touched=False, foreign=False)
     except Exception as error:
@@ -343,6 +351,7 @@ def stop(module: AnsibleModule, node: _switch.Node, config: Path) -> dict[str, A
         "ended": [],
         "stopping_seconds": 0.0,
         "between_seconds": 0.0,
+        "memory_lost": False,
         "foreign": foreign(module.params, config),
     }
     if result["foreign"]:
@@ -362,6 +371,8 @@ def stop(module: AnsibleModule, node: _switch.Node, config: Path) -> dict[str, A
         result["changed"] |= bool(report.ended)
         result["ended"] = report.ended
         result["stopping_seconds"] = round(report.stopping, 3)
+        if report.lost:
+            result.update(memory_lost=True, msg=report.memory_refusal())
     return result
 
 

@@ -38,6 +38,17 @@ def unstopped(members: Sequence[str], results: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def unfreed(members: Sequence[str], results: Mapping[str, Any]) -> list[str]:
+    """Sentences about the nodes on which the stopped engine's GPU memory is not back.
+
+    Args:
+        members: The nodes.
+        results: Node to the result of `engine_switch`.
+    """
+    said = {member: results.get(member) or {} for member in members}
+    return [f"{name}: {_message(one)}" for name, one in said.items() if one.get("memory_lost")]
+
+
 def _message(result: Mapping[str, Any]) -> str:
     return str(_unforeseen.with_reason(result).get("msg") or "it cannot be reached any more")
 
@@ -53,7 +64,8 @@ def unswitched(members: Sequence[str], results: Mapping[str, Any]) -> dict[str, 
     if not failed:
         return {}
     messages = [f"{member}: {_message(results.get(member) or {})}" for member in failed]
-    return {"msg": "\n".join(messages)}
+    lost = {"memory_lost": True} if unfreed(failed, results) else {}
+    return {"msg": "\n".join(messages), **lost}
 
 
 def refusal(members: Sequence[str], refusals: Mapping[str, Any]) -> dict[str, Any]:

@@ -233,6 +233,11 @@ def group_unstopped(found: Mapping[str, Any], hostvars: Mapping[str, Any], fact:
     return results.unstopped(found["members"], _facts(found, hostvars, fact))
 
 
+def group_unfreed(found: Mapping[str, Any], hostvars: Mapping[str, Any], fact: str) -> list[str]:
+    """`results.unfreed` for a registered result."""
+    return results.unfreed(found["members"], _facts(found, hostvars, fact))
+
+
 def group_unswitched(
     found: Mapping[str, Any], hostvars: Mapping[str, Any], fact: str
 ) -> dict[str, Any]:
@@ -313,6 +318,7 @@ def filters() -> dict[str, Callable[..., Any]]:
         "others_unproved": others_unproved,
         "group_absent": group_absent,
         "group_unstopped": group_unstopped,
+        "group_unfreed": group_unfreed,
         "group_unswitched": group_unswitched,
         "group_refusal": group_refusal,
         "group_back": group_back,

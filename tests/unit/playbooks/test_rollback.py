@@ -15,6 +15,7 @@ from tests.unit.playbooks.standins import Call, Standins
 A, B, C, UNPROVED = "a" * 16, "b" * 16, "c" * 16, "d" * 16
 SWITCHED = {"changed": True, "release": "r", "foreign": False}
 REFUSED = {"failed": True, "msg": "No space left", "touched": False, "foreign": False}
+HELD = "GPU memory is still in use. Holders: pid 9. Remedy: end who holds it"
 READY = {"ready": True, "seconds": 61.0, "invocation_id": "good"}
 DEAD = {"failed": True, "msg": "n: dead after 3 s\nCause: x", "invocation_id": "bad"}
 UNSEEN = {"failed": True, "msg": "n: the connection was cut", "no_verdict": True}
@@ -188,6 +189,33 @@ def test_all_nodes_of_an_engine_are_put_back(tmp_path: Path) -> None:
     for node in PAIR:
         assert f"{node}: release r-b (launch {B}) did not prove itself." in said
     assert said.count(f"Serving now: release r-c (launch {C}), as it served before") == 2
+
+
+def test_without_the_gpu_memory_nothing_is_put_back_either(tmp_path: Path) -> None:
+    """What ran would die for want of the same memory."""
+    lost = {**REFUSED, "msg": HELD, "touched": True, "memory_lost": True}
+    done = roll_back(tmp_path, C, engine_switch=[lost, SWITCHED])
+    said = done.played.output
+    assert done.played.status == 2, said
+    assert done.switches() == [(B, None), ("stopped", None)], said
+    assert "Serving now: NOTHING." in said
+    assert "Holders: pid 9" in said
+    assert said.count("any launch would die for want of that GPU memory.") == 2
+
+
+def test_one_node_without_its_gpu_memory_keeps_all_of_the_engine_stopped(tmp_path: Path) -> None:
+    seen = reading(C)
+    engine = {"name": "pair", "members": ["a", "b"], "rank": 0, "size": 2, "head": "a"}
+    for one in seen["launches"]["records"].values():
+        one["gate"]["group"] = engine
+    stops = [{**SWITCHED, "memory_lost": True, "msg": HELD}, SWITCHED]
+    done = roll_back(tmp_path, C, PAIR, node_facts=[seen], engine_switch=stops)
+    said = done.played.output
+    assert done.played.status == 2, said
+    assert {launch for launch, _expected in done.switches()} == {"stopped"}, said
+    for node in PAIR:
+        assert f"{node}: release r-b (launch {B}) did not prove itself. a: {HELD}" in said
+    assert said.count("Serving now: NOTHING.") == 2
 
 
 def test_what_is_left_by_hand_is_what_ran_and_not_what_passed_last(tmp_path: Path) -> None:

@@ -81,6 +81,20 @@ def test_the_notice_tells_the_cause_and_what_comes_next(message: str) -> None:
     )
 
 
+def test_what_holds_the_gpu_memory_comes_before_any_start() -> None:
+    message = "GPU memory is still in use. Holders: pid 9. Remedy: end who holds it"
+    failed = {**FAILED, "message": message, "memory_lost": True}
+    told = "Nothing was gone back to: any launch would die for want of that GPU memory."
+    older = record(A, "r1")
+    notice = _screens.failure_notice(failed, {}, older)
+    assert notice[-1] == f"Next: the engine is stopped. {told}"
+    screen = _screens.failure_screen(failed, {"serving": {}, "message": "", "next": older})
+    assert "Holders: pid 9" in screen
+    assert told in screen
+    assert "To do: act on the remedy and run" in screen
+    assert "playbooks/rollback.yml" not in screen
+
+
 def test_the_notice_of_a_gate_names_the_check_that_failed() -> None:
     message = "n1: the gate's verdict is fail; 5 checks made.\nWARN kv\nFAIL accept_length 1.0"
     notice = _screens.failure_notice({**FAILED, "message": message}, {}, {})

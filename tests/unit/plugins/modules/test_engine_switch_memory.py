@@ -116,7 +116,8 @@ def test_without_the_memory_nothing_is_started(
     assert done["touched"]
     assert "GPU memory is still in use 1 s after the engine stopped: GPU 0: " in done["msg"]
     assert "Holders: GPU 0: pid 578 (/opt/torch/.venv/bin/python3), 4614 MiB" in done["msg"]
-    assert "then deploy again" in done["msg"]
+    assert "Remedy: end who holds it; " in done["msg"]
+    assert done["memory_lost"]
     assert [call[0] for call in place.calls] == [f"stop {UNIT}"]
     assert place.launch() == OLD
     assert not list(place.config.glob(".*.new"))
@@ -143,3 +144,7 @@ def test_a_stop_says_it_too_and_has_stopped(run_module: Any, place: Place, orpha
     assert time.monotonic() - began >= 1
     assert "failed" not in done
     assert "GPU memory is still in use" in str(done["warnings"])
+    # Whoever starts next on this node, or on another one of the same engine, has to know.
+    assert done["memory_lost"]
+    assert "Holders: GPU 0: pid 578 " in done["msg"]
+    assert "A start without that memory would die" in done["msg"]

@@ -10,6 +10,7 @@ MEMBERS = ["a1", "a2"]
 DONE = {"release": "r1", "changed": True}
 BROKEN = {"failed": True, "msg": "No space left on device", "touched": False, "foreign": False}
 FOREIGN = {**DONE, "foreign": True}
+LOST_MEMORY = {"memory_lost": True, "msg": "GPU 3: pid 9 holds 4 MiB"}
 
 
 def test_who_did_not_come_as_far() -> None:
@@ -44,6 +45,15 @@ def test_nothing_starts_while_a_part_runs(said: dict[str, Any], expected: list[s
 def test_one_node_that_does_not_switch_refuses_for_all(said: dict[str, Any], message: str) -> None:
     found = results.unswitched(MEMBERS, said)
     assert found == ({"msg": message} if message else {})
+
+
+def test_without_the_memory_of_one_node_nothing_starts_on_any() -> None:
+    stopped = {"a1": {**DONE, "memory_lost": False}, "a2": {**DONE, **LOST_MEMORY}}
+    assert results.unstopped(MEMBERS, stopped) == []
+    assert results.unfreed(MEMBERS, stopped) == ["a2: GPU 3: pid 9 holds 4 MiB"]
+    assert results.unfreed(MEMBERS, {"a1": stopped["a1"]}) == []
+    refused = results.unswitched(MEMBERS, {"a1": DONE, "a2": {**BROKEN, **LOST_MEMORY}})
+    assert refused == {"msg": "a2: GPU 3: pid 9 holds 4 MiB", "memory_lost": True}
 
 
 OWN = {"msg": "a2: KeyError", "cause": {"signature": "symm-mem-capability"}}
