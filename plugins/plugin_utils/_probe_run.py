@@ -148,6 +148,10 @@ def _number(cell: str) -> float | None:
         return None  # "[N/A]": this card does not say
 
 
+def _with(state: State, phrase: str) -> State:
+    return replace(state, why=f"{state.why}; {phrase}") if phrase else state
+
+
 class ProbeRun:
     """One look at one engine."""
 
@@ -206,15 +210,16 @@ class ProbeRun:
             place=beside.place,
         )
         if unit.running and state.name != READY:
-            told = self._history(state, unit, lines, problems)
-            state = replace(state, why="; ".join([state.why, *told]))
+            now, before = self._history(state, unit, lines, problems)
+            # The remedy of a death before this start is no advice about what this one does.
+            state = _with(advised(_with(state, now)), before)
         if asked.completion is not None and asked.completion.unauthorized:
             problems.append(
                 "the API key given here is not the engine's: nothing could be asked. Remedy: give "
                 "the engine's own, or run the deployment, which restarts it with this one"
             )
         return Found(
-            advised(state),
+            state,
             unit,
             beside,
             load,
@@ -287,17 +292,21 @@ class ProbeRun:
 
     def _history(
         self, state: State, unit: UnitState, lines: Sequence[Line], problems: list[str]
-    ) -> list[str]:
-        """What the logs tell of an engine that runs and does not serve: phrases for its line."""
-        said = []
+    ) -> tuple[str, str]:
+        """What the logs tell of an engine that runs and does not serve: phrases for its line.
+
+        Returns:
+            Of this start, and of the death before it; empty where there is nothing to tell.
+        """
+        now = before = ""
         try:
             if state.name in (HUNG, BROKEN) and (one := self._reader.suspect(lines, unit)):
-                said.append(f"its log tells a known fault: {one.with_remedy}")
+                now = f"its log tells a known fault: {one.with_remedy}"
             if unit.restarts:
                 cause = self._reader.explain_before(unit, self._remedies)
                 why = cause.with_remedy if cause else "not in the journal any more"
                 times = "once" if unit.restarts == 1 else f"{unit.restarts} times"
-                said.append(f"systemd has restarted it {times}, the death before this start: {why}")
+                before = f"systemd has restarted it {times}, the death before this start: {why}"
         except NodeError as error:
             problems.append(f"the journal cannot be read: {error}")
-        return said
+        return now, before

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.advice import REMEDIES
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import Load
 from ansible_collections.sm120.sglang.plugins.plugin_utils._engine_http import EngineHTTP
 from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Completed
@@ -217,6 +218,18 @@ def test_a_hang_is_explained_by_the_kernels_log_since_its_start() -> None:
     (asked,) = [command for command in node.commands if "-k" in command]
     assert "--since=@1795971156" in asked
     assert not any(word.startswith("--until") for word in asked)
+
+
+def test_an_old_death_does_not_replace_what_to_do_about_a_hang() -> None:
+    silent = dict.fromkeys(("health", "generate", "server_info"), "silence")
+    node = Loop(state={"NRestarts": "1"}, lines=raw_journal("served-and-stopped")[:-20])
+    with running_web(engine(**silent)) as web:
+        found = probe(node, web.port)
+    assert found.state.name == "hung"
+    now, _, before = found.state.why.partition("; systemd has restarted it once, ")
+    assert now.endswith(f". Remedy: {REMEDIES['hung']}")
+    assert "set_eagle3_layers_to_capture" in before
+    assert "Remedy: " in before
 
 
 def test_a_node_without_the_unit() -> None:
