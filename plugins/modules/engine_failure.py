@@ -10,6 +10,7 @@ short_description: Keep what is known of a launch that failed, before it is repl
 description:
   - Copies the log of the failed start, the message and the configuration without secrets to a
     folder of C(/var/lib/sglang/failures) that root alone reads. The ten newest are kept.
+  - A journal that does not answer is left after 60 s, and what came of it is kept.
 options:
   unit:
     description: The engine's unit.
@@ -90,7 +91,6 @@ differences:
   returned: always
 """
 
-import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -98,29 +98,32 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.sm120.sglang.plugins.module_utils import (
     _changes,
+    _command,
     _failures,
     _launches,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.journal import redact
 
 _LINES = "20000"
+_SECONDS = 60.0
 
 
 def read_journal(unit: str, invocation: str) -> str:
-    """The log of one start, what systemd said about it among it."""
+    """The log of one start, what systemd said about it among it.
+
+    A journal that hangs must not keep the old engine from coming back: what came of it within
+    `_SECONDS` is returned, and says so.
+    """
     if not invocation:
         show = ["systemctl", "show", unit, "--property=InvocationID", "--value"]
-        invocation = subprocess.run(
-            show, capture_output=True, text=True, check=False
-        ).stdout.strip()
+        status, told = _command.run(show, _SECONDS)
+        invocation = told.strip() if status == 0 else ""
     chosen = [f"--unit={unit}"]
     if invocation:
         chosen = [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"INVOCATION_ID={invocation}"]
     command = ["journalctl", "--no-pager", "--quiet", "--output=short-precise", "--lines", _LINES]
-    done = subprocess.run(
-        [*command, *chosen], capture_output=True, text=True, errors="replace", check=False
-    )
-    return done.stdout
+    _status, text = _command.run([*command, *chosen], _SECONDS)
+    return text
 
 
 def _text(path: str) -> str:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils import _launches
+from ansible_collections.sm120.sglang.plugins.modules import engine_failure
 from ansible_collections.sm120.sglang.plugins.modules.engine_failure import compare
 
 SERVED, FAILED = "a" * 16, "b" * 16
@@ -40,3 +43,19 @@ def test_a_damaged_record_is_no_error(config: Path, damage: str) -> None:
 
 def test_without_a_record_there_is_nothing_to_compare(tmp_path: Path) -> None:
     assert compare(tmp_path, FAILED, "r2", {"x.service": unit("4")}, []) == []
+
+
+def test_a_journal_that_hangs_keeps_what_it_gave_and_lets_the_rollback_go_on(
+    run_module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, said in (("journalctl", "Scheduler hit an exception"), ("systemctl", "")):
+        (programs / name).write_text(f"#!/bin/sh\necho {said}\nexec sleep 600\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr(engine_failure, "_SECONDS", 1.0)
+    asked = {"unit": "x.service", "launch": FAILED, "release": "r2", "message": "it died"}
+    done = run_module(engine_failure, {**asked, "folder": str(tmp_path / "failures")})
+    kept = (Path(done["folder"]) / "journal.log").read_text()
+    assert kept.splitlines() == ["Scheduler hit an exception", "no end after 1 s"]
