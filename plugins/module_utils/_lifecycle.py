@@ -187,9 +187,11 @@ def automatic_target(node: Mapping[str, Any], failed: str) -> str:
 def return_target(node: Mapping[str, Any], failed: str) -> str:
     """The launch to put back when that of a rollback by hand fails; empty without one.
 
-    It is the one that ran until then, if it has ever passed its gate.
+    It is the one that ran until then, or until an interrupted run, if it has ever passed its gate.
     """
     ran = runs(node)
+    if ran == failed:
+        ran = _unfinished(node, ran)
     return ran if ran != failed and _complete(node, ran) else ""
 
 
@@ -230,8 +232,29 @@ def _failed_at(node: Mapping[str, Any], launch: str) -> float:
     return max((one for one in at if one > passed), default=0.0)
 
 
-def choose(node: Mapping[str, Any], wanted: str = "", running: str | None = None) -> dict[str, str]:
+def _unfinished(node: Mapping[str, Any], launch: str) -> str:
+    """What an earlier rollback by hand to a launch left, if that was interrupted; else empty.
+
+    The log of what is left is kept first, the link `serving` is moved last, after the gate.
+    """
+    known = node["launches"]
+    serving, records = known["serving"], known["records"]
+    if launch == serving or serving not in records or not _complete(node, launch):
+        return ""
+    began = [
+        float(entry["at"])
+        for entry in node["failures"]
+        if entry["launch"] == serving and entry.get("by_hand")
+    ]
+    passed = float(records[serving]["gated_at"])
+    begun = any(at > passed for at in began) and not _failed_at(node, launch)
+    return str(serving) if begun else ""
+
+
+def choose(node: Mapping[str, Any], wanted: str = "", running: str | None = None) -> dict[str, Any]:
     """Decide what a rollback by hand goes back to.
+
+    One that was interrupted before the gate's verdict is finished: to what runs, or ran last.
 
     The launch that passed last, unless it is what runs, or failed since; else the one before it; of
     two that failed since, the one that failed first.
@@ -246,7 +269,8 @@ def choose(node: Mapping[str, Any], wanted: str = "", running: str | None = None
 
     Returns:
         `launch` and `release`, or `error`, one sentence that names what there is; `passed_over`,
-        why another one that would come first is not taken.
+        why another one that would come first is not taken; `unfinished`, the launch that an
+        interrupted rollback to this one left; `restart`, whether the engine has to be started.
     """
     known = node["launches"]
     records: Mapping[str, Any] = known["records"]
@@ -256,7 +280,11 @@ def choose(node: Mapping[str, Any], wanted: str = "", running: str | None = None
     usable.sort(key=lambda record: float(record["gated_at"]), reverse=True)
     names = ", ".join(f"{record['release']} (launch {record['launch']})" for record in usable)
     have = f"available: {names}" if names else "no other launch has passed its gate on this node"
-    if wanted:
+    last = now or str(known.get("configured", ""))
+    unfinished = _unfinished(node, last)
+    if unfinished and wanted in ("", last, records[last]["release"]):
+        found = [records[last]]
+    elif wanted:
         found = [r for r in usable if wanted in (r["release"], r["launch"])]
         if not found and wanted in (now, records.get(now, {}).get("release")):
             return _refuse(f"{wanted} is what runs; {have}")
@@ -277,8 +305,42 @@ def choose(node: Mapping[str, Any], wanted: str = "", running: str | None = None
         if not found:
             hint = "; name one with -e rollback_release=..." if names else ""
             return _refuse(f"there is nothing to go back to; {have}{hint}")
-    chosen = {"launch": found[0]["launch"], "release": found[0]["release"], "error": ""}
-    return {**chosen, "passed_over": passed_over}
+    launch = found[0]["launch"]
+    return {
+        "launch": launch,
+        "release": found[0]["release"],
+        "error": "",
+        "passed_over": passed_over,
+        "unfinished": unfinished if launch == last else "",
+        "restart": launch != now,
+    }
+
+
+def rollback_plan(node: Mapping[str, Any], choice: Mapping[str, Any]) -> list[str]:
+    """The lines of a rollback's plan.
+
+    Args:
+        node: The reading.
+        choice: What `choose` returned, without an error.
+    """
+    records, now = node["launches"]["records"], left(node)
+    goal = f"release {choice['release']} (launch {choice['launch']})"
+    if choice["unfinished"]:
+        old = records[choice["unfinished"]]
+        first = (
+            f"a rollback from release {old['release']} (launch {old['launch']}) was begun and not "
+            "finished; this run finishes it"
+        )
+    elif now["launch"] == choice["launch"]:
+        first = "nothing runs"
+    else:
+        first = f"release {now['release']} (launch {now['launch'] or 'none'}) is left"
+    over = f"; {choice['passed_over']}" if choice["passed_over"] else ""
+    if not choice["restart"]:
+        return [first, f"{goal} runs and is gated{over}", "the engine does not restart"]
+    time_down = downtime(node, choice["launch"])
+    restarts = f"the engine RESTARTS{f', {time_down}' if time_down else ''}"
+    return [first, f"{goal} is restored and gated{over}", restarts]
 
 
 def reaches(node: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
@@ -299,8 +361,9 @@ def reaches(node: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
     return dict(node["launches"]["records"][found["launch"]])
 
 
-def _refuse(sentence: str) -> dict[str, str]:
-    return {"launch": "", "release": "", "error": sentence, "passed_over": ""}
+def _refuse(sentence: str) -> dict[str, Any]:
+    nothing = {"launch": "", "release": "", "passed_over": "", "unfinished": "", "restart": True}
+    return {**nothing, "error": sentence}
 
 
 def gate_changes(node: Mapping[str, Any], launch: str, gate: Mapping[str, Any]) -> list[str]:

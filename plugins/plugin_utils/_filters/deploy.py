@@ -225,6 +225,7 @@ def filters() -> dict[str, Callable[..., Any]]:
         "rollback_target": _lifecycle.automatic_target,
         "choose_rollback": _lifecycle.choose,
         "rollback_leaves": _lifecycle.left,
+        "rollback_plan": _lifecycle.rollback_plan,
         "rollback_reaches": _lifecycle.reaches,
         "gate_changes": _lifecycle.gate_changes,
         "with_reason": _unforeseen.with_reason,
