@@ -27,7 +27,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils import (
 COMPLETE = "COMPLETE"
 LOCK_SECONDS = 180.0
 LISTING, SUMS = "files.list", "SHA256SUMS"
-_BUILDER = ".builder"
+_BUILDER, _BUILDING = ".builder", ".building-"
 # What people edit in place: the engine, and on a gateway the router. Only one is in a tree.
 PACKAGES = ("sglang", "sglang-router")
 
@@ -59,7 +59,7 @@ class Paths:
     @property
     def building(self) -> Path:
         """The release while it is built; leftovers of an interrupted run have this name."""
-        return self.root / "releases" / f".building-{self.release}"
+        return self.root / "releases" / f"{_BUILDING}{self.release}"
 
 
 def claim(paths: Paths) -> str:
@@ -152,6 +152,33 @@ def build_lock(root: Path, work: str = "building") -> Iterator[None]:
             raise ReleaseError(
                 f"{root}: another deployment is {work} on this node; wait for it and run again"
             ) from None
+        yield
+
+
+@contextlib.contextmanager
+def claimed(place: Path, builder: str) -> Iterator[None]:
+    """Work in a building tree while it is known to be a run's own.
+
+    Args:
+        place: A folder in the tree; it need not exist any more.
+        builder: What `claim` has returned; empty for a folder that is no run's, such as a source
+            checkout.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ReleaseError: It is another run's, or in no building tree.
+    """
+    if not builder:
+        yield
+        return
+    trees = [one for one in (place, *place.parents) if one.name.startswith(_BUILDING)]
+    if not trees:
+        raise ReleaseError(f"{place}: no release is built there. Remedy: leave out `builder`")
+    paths = Paths(trees[0].parent.parent, trees[0].name.removeprefix(_BUILDING))
+    with build_lock(paths.root):
+        check_claim(paths, builder)
         yield
 
 
@@ -347,5 +374,5 @@ def unfinished(root: Path) -> list[str]:
     if not releases.is_dir():
         return []
     return sorted(
-        p.name for p in releases.iterdir() if p.name.startswith((".building-", ".replaced-"))
+        p.name for p in releases.iterdir() if p.name.startswith((_BUILDING, ".replaced-"))
     )

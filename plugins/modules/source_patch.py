@@ -85,6 +85,14 @@ options:
       - Environment variables for O(python).
     type: dict
     default: {}
+  builder:
+    description:
+      - The run whose tree it has to be, as M(sm120.sglang.release_build) returned it; then nothing
+        else is built on the node meanwhile. Another controller may have begun to build the same
+        release between two tasks.
+      - Any tree when empty.
+    type: str
+    default: ""
   prove:
     description:
       - Whose behaviour is proved. V(changed) is that of the patches made in this run, V(always)
@@ -192,10 +200,11 @@ patches:
 """
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.sm120.sglang.plugins.module_utils import _priority
+from ansible_collections.sm120.sglang.plugins.module_utils import _priority, _release
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.errors import PatchError
 from ansible_collections.sm120.sglang.plugins.module_utils._patch.run import Request, Result, run
 
@@ -214,6 +223,7 @@ def arguments() -> dict[str, Any]:
         "python": {"type": "path"},
         "python_environment": {"type": "dict", "default": {}},
         "prove": {"type": "str", "choices": ["changed", "always", "never"], "default": "changed"},
+        "builder": {"type": "str", "default": ""},
     }
 
 
@@ -232,7 +242,8 @@ def report(result: Result) -> dict[str, Any]:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True)
-    names = [name for name in arguments() if name not in {"patches", "manifest", "python"}]
+    own = {"patches", "manifest", "python", "builder"}
+    names = [name for name in arguments() if name not in own]
     request = Request(
         **{name: module.params[name] for name in names},
         patches=module.params["patches"],
@@ -241,8 +252,9 @@ def main() -> None:
         check_mode=module.check_mode,
     )
     try:
-        result = run(request)
-    except PatchError as error:
+        with _release.claimed(Path(request.root), module.params["builder"]):
+            result = run(request)
+    except (PatchError, _release.ReleaseError) as error:
         module.fail_json(msg=str(error))
     if result.refused:
         module.fail_json(msg=result.refused, **report(result))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.sm120.sglang.plugins.module_utils import _release
 from ansible_collections.sm120.sglang.plugins.modules import source_patch
 
 ROOT = Path(__file__).parents[4]
@@ -199,3 +200,35 @@ def test_the_documentation_renders_and_is_honest() -> None:
     text = " ".join(done.stdout.split())
     assert "bring no speed on PCIe cards" in text
     assert "check_mode" in text
+
+
+@pytest.mark.parametrize("whose", ["own", "another's", "gone", "none"])
+def test_the_tree_that_another_run_fills_is_not_patched(
+    run_module: Any, tmp_path: Path, whose: str
+) -> None:
+    paths = _release.Paths(tmp_path, "r1")
+    package = paths.building / "sglang"
+    (package / "srt").mkdir(parents=True)
+    own = package / "srt/own.py"
+    own.write_text("T = {10: {2: [6, 8]}}\n")
+    builder = _release.claim(paths)
+    if whose == "another's":
+        _release.claim(paths)
+    elif whose == "gone":
+        paths.building.rename(paths.final)
+    rule = {"kind": "ensure_dict_entry", "table": "T", "key": 12, "value": "{2: [4]}"}
+    entry = {"id": "own", "title": "Own", "file": "srt/own.py", "rule": rule}
+    asked = {"root": str(package), "patches": ["own"], "catalog": [entry]}
+    done = run_module(source_patch, {**asked, "builder": "" if whose == "none" else builder})
+    if whose in ("own", "none"):
+        assert done["changed"]
+        assert "12" in own.read_text()
+        return
+    assert done["failed"]
+    assert done["msg"].startswith("another deployment has begun to build r1 on this node")
+    assert whose == "gone" or "12" not in own.read_text()
+
+
+def test_a_builder_of_a_tree_that_nobody_builds_is_refused(run_module: Any, tmp_path: Path) -> None:
+    done = run_module(source_patch, {"root": str(tmp_path), "builder": "abc"})
+    assert done["msg"] == f"{tmp_path}: no release is built there. Remedy: leave out `builder`"
