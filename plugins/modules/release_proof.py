@@ -66,6 +66,11 @@ gpus:
   type: list
   elements: dict
   returned: when there is a tree
+left_out:
+  description: A sentence for each GPU that had no room for the proof; it is to be made again.
+  type: list
+  elements: str
+  returned: when there is a tree
 seconds:
   description: How long the proof took.
   type: float
@@ -122,7 +127,7 @@ def main() -> None:
         module.fail_json(msg=str(error), problems=error.problems, proved=False)
     except (OSError, _stack.StackError, account.AccountError) as error:
         module.fail_json(msg=f"{tree}: {error}")
-    for said in result.pop("left_out"):
+    for said in result["left_out"]:
         module.warn(said)
     if not module.check_mode:
         record.write(paths.root, paths.release, "imports", record.stamp(), result)

@@ -90,6 +90,11 @@ gpus:
   type: list
   elements: dict
   returned: when sealed with O(proof)
+left_out:
+  description: A sentence for each GPU that had no room for the proof; it is to be made again.
+  type: list
+  elements: str
+  returned: when sealed with O(proof)
 seconds:
   description: How long the proof took.
   type: float
@@ -264,10 +269,10 @@ def main() -> None:
                 proving = pool.submit(prove, module, paths)
                 known = functools.partial(known_sums, module, paths)
                 _release.seal(paths, known, lambda: result.update(proving.result()))
-        for said in result.pop("left_out", []):
+        for said in result.get("left_out", []):
             module.warn(said)
         if "gpus" in result:
-            proved = {name: result[name] for name in ("imports", "gpus", "seconds")}
+            proved = {name: result[name] for name in ("imports", "gpus", "seconds", "left_out")}
             record.write(paths.root, paths.release, "imports", record.stamp(), proved)
     except _release.ReleaseError as error:
         module.fail_json(msg=str(error))

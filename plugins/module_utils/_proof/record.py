@@ -74,6 +74,11 @@ def write(root: Path, release: str, kind: str, now: Mapping[str, str], result: o
     _verified.save_record(place, {**known, kind: {"stamp": dict(now), "result": result}})
 
 
+def _left_out(seen: Mapping[str, Any]) -> bool:
+    result = seen.get("result")
+    return isinstance(result, Mapping) and bool(result.get("left_out"))
+
+
 def differences(
     proofs: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, str], serving: bool
 ) -> list[dict[str, Any]]:
@@ -81,7 +86,8 @@ def differences(
 
     Args:
         proofs: The reading's record of the wanted release, as `read` gives it.
-        wanted: Kind to `auto` (when there is none for this boot and driver), `always` or `never`.
+        wanted: Kind to `auto` (when there is none for this boot and driver, or one that had to
+            leave out GPUs), `always` or `never`.
         serving: Whether the engine runs: `auto` then leaves its GPUs alone.
 
     Returns:
@@ -90,12 +96,15 @@ def differences(
     found = []
     for kind, when in wanted.items():
         seen = proofs.get(kind)
-        if when == "never" or (when == "auto" and seen and seen["valid"]):
+        partial = bool(seen and seen["valid"] and _left_out(seen) and not serving)
+        if when == "never" or (when == "auto" and seen and seen["valid"] and not partial):
             continue
         if when == "auto" and serving and kind == "collective":
             continue
         reason = "asked for"
         if when == "auto":
             reason = "made before this boot or driver" if seen else "not made yet"
+        if when == "auto" and partial:
+            reason = "made without GPUs that had no room for it then"
         found.append({"item": f"proof of {kind}", "reason": reason, "restart": False, "kind": kind})
     return found

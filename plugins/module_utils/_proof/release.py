@@ -64,7 +64,7 @@ def prove(root: Path, release: str, tree: Path, asked: Asked) -> dict[str, Any]:
         asked: What is to be proved.
 
     Returns:
-        `imports`, `gpus` and `seconds`, to be recorded, and `left_out` (see `room.Room`).
+        `imports`, `gpus`, `seconds` and `left_out` (see `room.Room`), to be recorded.
 
     Raises:
         ReleaseProofError: It does not work.

@@ -15,6 +15,7 @@ import pytest
 import uv
 from ansible_collections.sm120.sglang.plugins.modules import engine_switch
 
+from tests.unit.plugins.module_utils._node.test_processes import RECORDINGS
 from tests.unit.plugins.modules.switch_place import OLD, Place
 
 ENGINE = {
@@ -76,3 +77,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_module: Any) -> P
     assert done["changed"]
     found.log.unlink()
     return found
+
+
+@pytest.fixture
+def full_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for nvidia-smi: the two recorded cards, without room for anything."""
+    recorded = (RECORDINGS / "gpus-held.txt").read_text()
+    cards = recorded.replace("35610", "900").replace("143153", "2047")
+    smi = tmp_path / "cards" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(f'#!/bin/sh\ncase "$1" in --query-gpu=*) cat <<E\n{cards}E\n;; esac\n')
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{smi.parent}:{os.environ['PATH']}")

@@ -68,6 +68,19 @@ def test_a_release_is_proved_and_the_proof_recorded(run_module: Any, tree: Path)
     assert not list((tree / "releases" / RELEASE).rglob("__pycache__"))
 
 
+def test_a_proof_that_leaves_out_gpus_is_recorded_as_such(
+    run_module: Any, tree: Path, full_cards: None
+) -> None:
+    """What serves on them may need the rest."""
+    found = run_module(release_proof, {**arguments(tree), "gpu": True})
+    assert found["gpus"] == []
+    assert len(found["left_out"]) == len(found["warnings"]) == 2
+    proofs = record.read(tree, RELEASE, record.stamp())
+    assert proofs["imports"]["valid"]
+    assert [one["kind"] for one in record.differences(proofs, {"imports": "auto"}, False)]
+    assert record.differences(proofs, {"imports": "auto"}, True) == []
+
+
 def test_check_mode_proves_and_records_nothing(run_module: Any, tree: Path) -> None:
     record.path(tree, RELEASE).unlink(missing_ok=True)
     assert run_module(release_proof, arguments(tree), check=True)["proved"]

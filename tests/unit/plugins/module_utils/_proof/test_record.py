@@ -58,6 +58,19 @@ def test_a_damaged_record_proves_nothing(tmp_path: Path) -> None:
     assert record.read(tmp_path, "r1", NOW) == {}
 
 
+PARTIAL = {"imports": {"valid": True, "result": {"left_out": ["GPU 0: 900 MiB of it are free"]}}}
+WHOLE = {"imports": {"valid": True, "result": {"left_out": []}}}
+
+
+def test_a_proof_without_some_gpus_is_made_again_when_nothing_serves() -> None:
+    wanted = {"imports": "auto"}
+    (found,) = record.differences(PARTIAL, wanted, False)
+    assert found["reason"] == "made without GPUs that had no room for it then"
+    assert record.differences(PARTIAL, wanted, True) == []
+    assert record.differences(PARTIAL, {"imports": "never"}, False) == []
+    assert record.differences(WHOLE, wanted, False) == []
+
+
 @pytest.mark.parametrize(
     ("proofs", "wanted", "serving", "kinds"),
     [
