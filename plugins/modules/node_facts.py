@@ -190,7 +190,7 @@ unit:
   description:
     - The unit's state, and the launch that its process was started with; C(overrides), drop-ins and
       other units of its name; C(process), the arguments, variables (as digests) and release of
-      its process.
+      its process; C(stop_asked), whether a failed one was stopped by a request to systemd.
   type: dict
   returned: always
 configured:
@@ -323,6 +323,7 @@ def read_unit(name: str, root: Path) -> dict[str, Any]:
     unit = service.read_unit(name)
     return {
         **unit,
+        "stop_asked": service.stop_asked(unit),
         "titles": parts.read(name),
         "overrides": overrides.read(name, [unit["fragment_path"], *unit["drop_ins"]]),
         "process": running.read(unit["main_pid"], root),

@@ -14,6 +14,7 @@ from ansible_collections.sm120.sglang.plugins.module_utils._engine.chains import
     exception_chains,
 )
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.children import killed_child
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.invocation import tells_stop
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.known import SIGNATURES
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.signatures import (
     Match,
@@ -217,7 +218,7 @@ def _hopeless_line(lines: Sequence[Line]) -> Cause | None:
 def _stopped(lines: Sequence[Line]) -> Cause | None:
     """A stop that was asked for; what a process says while it is being stopped is no cause."""
     for index, line in enumerate(lines):
-        if line.manager and line.text.startswith("Stopping "):
+        if line.manager and tells_stop(line.text):
             if any(chain.fatal for chain in exception_chains(lines[:index])):
                 return None
             return Cause(ASKED_FOR)

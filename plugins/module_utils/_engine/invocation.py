@@ -38,6 +38,17 @@ def selection(invocation: str, lines: int) -> list[str]:
     return [*_BASE, str(lines), own, "+", "_PID=1", f"INVOCATION_ID={invocation}"]
 
 
+def tells_stop(text: str) -> bool:
+    """Whether what systemd said of a start is that it was asked to stop it."""
+    return text.startswith("Stopping ")
+
+
+def stop_selection(invocation: str) -> list[str]:
+    """Arguments of `journalctl` for the plain text of what systemd said of one start."""
+    chosen = ["_PID=1", f"INVOCATION_ID={invocation}"]
+    return ["-q", "--no-pager", "-o", "cat", "-n", str(_MANAGER_LINES), *chosen]
+
+
 def manager_selection(unit: str) -> list[str]:
     """Arguments of `journalctl` for what systemd said of a unit's last starts."""
     return [*_BASE, str(_MANAGER_LINES), "_PID=1", f"UNIT={unit}"]

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.sm120.sglang.plugins.module_utils import _lifecycle, _unforeseen
+from ansible_collections.sm120.sglang.plugins.module_utils import (
+    _going_back,
+    _lifecycle,
+    _unforeseen,
+)
 
 # A node that names another one's death tells less than that one itself.
 _FOLLOWS = "another-node-died"
@@ -116,7 +120,7 @@ def returns(host: str, members: Sequence[str], nodes: Mapping[str, Any], failed:
     It is the one that ran until then, and passed its gate, on each of them.
     """
     targets = {
-        member: _lifecycle.return_target(nodes[member], failed) if member in nodes else ""
+        member: _going_back.return_target(nodes[member], failed) if member in nodes else ""
         for member in members
     }
     return _agreed(host, members, nodes, targets)
@@ -149,6 +153,16 @@ def runs(host: str, members: Sequence[str], nodes: Mapping[str, Any]) -> str:
     """
     running = [_lifecycle.runs(nodes[member]) for member in members if member in nodes]
     return _lifecycle.runs(nodes[host]) if all(running) else ""
+
+
+def crashed(members: Sequence[str], nodes: Mapping[str, Any]) -> bool:
+    """Whether the engine died by itself on one of its nodes: without it the others are no engine.
+
+    Args:
+        members: The engine's nodes.
+        nodes: Node to its reading.
+    """
+    return any(_going_back.crashed(nodes[member]) for member in members if member in nodes)
 
 
 def choice_problems(members: Sequence[str], choices: Mapping[str, Any]) -> list[str]:

@@ -7,9 +7,11 @@ import contextlib
 import ipaddress
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from ansible_collections.sm120.sglang.plugins.module_utils._engine import invocation
 
 LAUNCH_DIGEST = "SGLANG_DEPLOY_LAUNCH"
 
@@ -212,6 +214,19 @@ def read_unit(unit: str) -> dict[str, Any]:
         "started_at": _started_at(pid) if pid else 0.0,
         "launch": launch,
     }
+
+
+def stop_asked(unit: Mapping[str, Any]) -> bool:
+    """Whether a unit is failed though systemd was asked to stop it, by the journal of that start.
+
+    Args:
+        unit: As `read_unit` returns it.
+    """
+    if unit["active_state"] != "failed" or not unit["invocation_id"]:
+        return False
+    words = invocation.stop_selection(unit["invocation_id"])
+    done = subprocess.run(["journalctl", *words], capture_output=True, text=True, check=False)
+    return any(map(invocation.tells_stop, done.stdout.splitlines()))
 
 
 def running(unit: str) -> bool:

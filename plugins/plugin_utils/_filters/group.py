@@ -262,9 +262,17 @@ def group_back(
 
 def group_runs(found: Mapping[str, Any], host: str, hostvars: Mapping[str, Any]) -> str:
     """`results.runs` for what the role rollback has read; nodes that failed are left out."""
+    return results.runs(host, found["members"], _read(found, hostvars))
+
+
+def group_crashed(found: Mapping[str, Any], hostvars: Mapping[str, Any]) -> bool:
+    """`results.crashed` for what the role rollback has read; nodes that failed are left out."""
+    return results.crashed(found["members"], _read(found, hostvars))
+
+
+def _read(found: Mapping[str, Any], hostvars: Mapping[str, Any]) -> dict[str, Any]:
     nodes = _facts(found, hostvars, "__rollback_node")
-    read = {member: node for member, node in nodes.items() if "unit" in node}
-    return results.runs(host, found["members"], read)
+    return {member: node for member, node in nodes.items() if "unit" in node}
 
 
 def group_returns(
@@ -323,6 +331,7 @@ def filters() -> dict[str, Callable[..., Any]]:
         "group_refusal": group_refusal,
         "group_back": group_back,
         "group_runs": group_runs,
+        "group_crashed": group_crashed,
         "group_returns": group_returns,
         "group_choice_problems": group_choice_problems,
     }

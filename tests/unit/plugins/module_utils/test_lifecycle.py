@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.sm120.sglang.plugins.module_utils import _lifecycle, _prune
+from ansible_collections.sm120.sglang.plugins.module_utils import _going_back, _lifecycle, _prune
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,7 +149,8 @@ def test_what_a_failed_launch_goes_back_to(seen: Any, failed: str, target: str) 
     assert _lifecycle.automatic_target(seen, failed) == target
 
 
-DEAD = {"active_state": "failed", "launch": ""}
+# As a plain `systemctl stop` leaves it; how a death differs is shown in test_going_back.py.
+DEAD = {"active_state": "failed", "stop_asked": True, "launch": ""}
 
 
 def failure(launch: str, at: float) -> dict[str, Any]:
@@ -209,7 +210,7 @@ def failure(launch: str, at: float) -> dict[str, Any]:
 def test_what_a_rollback_by_hand_goes_back_to(
     seen: Any, wanted: str, launch: str, error: str
 ) -> None:
-    found = _lifecycle.choose(seen, wanted)
+    found = _going_back.choose(seen, wanted)
     assert found["launch"] == launch
     assert error in found["error"]
     assert bool(found["error"]) is not bool(launch)
@@ -233,14 +234,14 @@ def test_a_release_of_which_files_are_gone_is_not_gone_back_to() -> None:
         "missing; a deployment of its stack builds it anew"
     )
     for wanted in ("", "r1", A):
-        found = _lifecycle.choose(node(**damaged(r1=HALF)), wanted)
+        found = _going_back.choose(node(**damaged(r1=HALF)), wanted)
         assert found["error"] == f"{told}; no other launch has passed its gate on this node"
     # The next one is taken, and it is said that it is only that.
-    found = _lifecycle.choose(node(**damaged(r2=gone("x")), unit={"launch": C}))
+    found = _going_back.choose(node(**damaged(r2=gone("x")), unit={"launch": C}))
     assert (found["launch"], found["error"]) == (A, "")
     assert found["passed_over"].startswith(f"release r2 (launch {B}) is not whole: x missing")
     # What was only edited may serve as well as it did.
-    found = _lifecycle.choose(node(**damaged(r1=EDITED)))
+    found = _going_back.choose(node(**damaged(r1=EDITED)))
     assert (found["launch"], found["passed_over"]) == (A, "")
 
 
@@ -255,7 +256,7 @@ def test_by_itself_a_damaged_release_is_tried_since_nothing_else_would_serve() -
 
 
 def test_an_engine_that_runs_on_no_more_than_some_of_its_nodes_does_not_run() -> None:
-    assert _lifecycle.choose(node(**TWO), running="")["launch"] == B
+    assert _going_back.choose(node(**TWO), running="")["launch"] == B
 
 
 @pytest.mark.parametrize(
@@ -270,7 +271,7 @@ def test_an_engine_that_runs_on_no_more_than_some_of_its_nodes_does_not_run() ->
 def test_what_is_put_back_when_a_rollback_by_hand_fails(
     unit: dict[str, str], failed: str, target: str
 ) -> None:
-    assert _lifecycle.return_target(node(**TWO, unit=unit), failed) == target
+    assert _going_back.return_target(node(**TWO, unit=unit), failed) == target
 
 
 @pytest.mark.parametrize(
@@ -287,7 +288,7 @@ def test_what_a_rollback_by_hand_leaves(
     unit: dict[str, str], configured: str, launch: str, release: str
 ) -> None:
     seen = node(**{**TWO, "launches": {**TWO["launches"], "configured": configured}}, unit=unit)
-    assert _lifecycle.left(seen) == {"launch": launch, "release": release}
+    assert _going_back.left(seen) == {"launch": launch, "release": release}
 
 
 @pytest.mark.parametrize(
@@ -297,12 +298,12 @@ def test_what_a_rollback_by_hand_leaves(
 def test_the_launch_that_a_rollback_reaches_after_failures(
     failed: list[str], reached: str | None
 ) -> None:
-    found = _lifecycle.reaches(node(**TWO), failed)
+    found = _going_back.reaches(node(**TWO), failed)
     assert found.get("launch") == reached
-    assert _lifecycle.reaches(node(), [A]) == {}
+    assert _going_back.reaches(node(), [A]) == {}
     # One that failed long ago has passed its gate nevertheless.
     seen = node(**TWO, failures=[failure(A, 3)])
-    assert _lifecycle.reaches(seen, [B])["launch"] == A
+    assert _going_back.reaches(seen, [B])["launch"] == A
 
 
 def test_of_two_launches_of_a_release_the_newer_one_is_taken() -> None:
@@ -311,7 +312,7 @@ def test_of_two_launches_of_a_release_the_newer_one_is_taken() -> None:
         launches={"serving": C, "before": B, "records": records},
         releases={"complete": ["r1", "r2"]},
     )
-    assert _lifecycle.choose(seen, "r1")["launch"] == B
+    assert _going_back.choose(seen, "r1")["launch"] == B
 
 
 def test_a_gate_that_asks_something_else_than_it_did_is_told() -> None:

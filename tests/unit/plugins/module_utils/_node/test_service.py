@@ -15,6 +15,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._node import service
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.plugins.module_utils._engine.recordings import journal
+
 RECORDINGS = Path(__file__).parents[4] / "recordings/node"
 
 
@@ -222,3 +224,27 @@ def test_a_descriptor_that_closes_meanwhile_hides_no_other(tmp_path: Path) -> No
     (tmp_path / "2").symlink_to("socket:[2]")
     assert sorted(service._descriptors(str(tmp_path))) == ["socket:[1]", "socket:[2]"]
     assert list(service._descriptors(str(tmp_path / "gone"))) == []
+
+
+@pytest.mark.parametrize(
+    ("recording", "state", "asked"),
+    [
+        ("served-and-stopped", "failed", True),
+        ("served-and-stopped", "inactive", False),
+        ("scheduler-killed", "failed", False),
+    ],
+)
+def test_a_stop_that_was_asked_for_is_told_from_a_death(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recording: str, state: str, asked: bool
+) -> None:
+    """By what systemd wrote of that start; the journals are recordings."""
+    said = [line.text for line in journal(recording) if line.manager]
+    (tmp_path / "said").write_text("\n".join(said))
+    program = tmp_path / "journalctl"
+    program.write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/words; cat {tmp_path}/said\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert service.stop_asked({"active_state": state, "invocation_id": "ab12"}) is asked
+    if state == "failed":
+        words = (tmp_path / "words").read_text()
+        assert words.endswith("_PID=1 INVOCATION_ID=ab12\n")
