@@ -48,9 +48,9 @@ SIGNATURES = (
     Signature(
         "service-limit",
         r"Start request repeated too quickly|started too often in a short time",
-        "the first failed start has the cause: `journalctl -u sglang` further up; after the repair "
-        "`systemctl reset-failed`",
-        cause="it died several times in a row and systemd gave up",
+        "the first failed start, if one failed, has the cause: `journalctl -u sglang` further up; "
+        "then `systemctl reset-failed sglang && systemctl start sglang`",
+        cause="it died, or was started by hand, several times in a row and systemd gave up",
         source="systemd.unit(5), StartLimitBurst",
         says=CLASS,
     ),

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.advice import REMEDIES, advised
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.cause import ASKED_FOR
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.gate import KnownAnswer
+from ansible_collections.sm120.sglang.plugins.module_utils._engine.known import SIGNATURES
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.readiness import Answer
 from ansible_collections.sm120.sglang.plugins.module_utils._engine.states import (
     STATES,
@@ -130,6 +131,19 @@ def test_the_page_says_what_the_table_advises(name: str) -> None:
     assert found.why == (f"why. Remedy: {REMEDIES[name]}" if name in REMEDIES else "why")
     known = State(name, "why. Remedy: as the cause says")
     assert advised(known) == known
+
+
+def test_a_start_by_hand_is_told_so_that_systemd_does_not_refuse_it() -> None:
+    """Its limit counts every start: on the page, and where it was reached."""
+    page = (ROOT / "docs/operations.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| stopped |")]
+    (limit,) = [one for one in SIGNATURES if one.id == "service-limit"]
+    command = "`systemctl reset-failed sglang && systemctl start sglang`"
+    assert command in row
+    assert command in limit.remedy
+    assert "started by hand" in limit.cause
+    commands = [line for line in page.splitlines() if "`systemctl start sglang" in line]
+    assert commands == []
 
 
 def test_a_closed_port_is_a_start_with_its_progress_or_an_end() -> None:
