@@ -106,7 +106,8 @@ def failure_screen(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> str
             memory) and `too` (where the log of the launch is that was gone back to, and failed as
             well).
         outcome: `serving` (a launch record, empty when nothing serves), `message` (why going back
-            failed, empty when it did not, or there was nothing to go back to), `foreign` (whether
+            failed, empty when it did not, or there was nothing to go back to), `unproved` (whether
+            nobody could look at what was restored, which then runs), `foreign` (whether
             somebody else had deployed meanwhile), `next` (the launch record that
             playbooks/rollback.yml reaches then, empty without one), and `accept_length` and
             `ready_seconds` of the launch that serves again.
@@ -171,6 +172,18 @@ def _serving_now(failed: Mapping[str, Any], outcome: Mapping[str, Any]) -> Seque
             (
                 f"To do: {_advice(failed)} and run {failed['again']} again; until then the node "
                 "serves."
+            ),
+        )
+    if record and outcome.get("unproved"):
+        seen = outcome["message"].strip().splitlines()
+        return (
+            (
+                f"Serving now: {_named(record)}, as far as anybody knows: it was restored, and not "
+                f"proved ({' '.join(seen[:3])}). It was left as it is."
+            ),
+            (
+                f"To do: see with playbooks/status.yml that it serves; {_advice(failed)} and run "
+                f"{failed['again']} again, which makes all checks."
             ),
         )
     further = outcome.get("next", {})

@@ -71,12 +71,52 @@ def test_what_crashes_again_and_again_is_left(tmp_path: Path) -> None:
 
 
 def test_an_engine_of_which_one_node_crashes_is_left_on_all(tmp_path: Path) -> None:
-    engine = {"name": "pair", "members": ["a", "b"], "rank": 0, "size": 2, "head": "a"}
-    seen = [crashing(), reading(C)]
-    for one in seen:
-        for kept in one["launches"]["records"].values():
-            kept["gate"]["group"] = engine
-    done = roll_back(tmp_path, C, PAIR, node_facts=seen)
+    seen = of_pair(C)
+    done = roll_back(tmp_path, C, PAIR, node_facts=[{**seen, "unit": crashing()["unit"]}, seen])
     said = done.played.output
     assert done.played.status == 0, said
     assert done.switches() == [("stopped", None)] * 2 + [(B, None)] * 2, said
+
+
+UNASKED = {"failed": True, "no_verdict": True, "msg": "n: the connection was cut in its gate"}
+
+
+def of_pair(running: str) -> dict[str, Any]:
+    """A node of an engine over two, as `reading`."""
+    engine = {"name": "pair", "members": ["a", "b"], "rank": 0, "size": 2, "head": "a"}
+    seen = reading(running)
+    for kept in seen["launches"]["records"].values():
+        kept["gate"]["group"] = engine
+    return seen
+
+
+def test_what_was_put_back_and_nobody_could_look_at_is_not_stopped(tmp_path: Path) -> None:
+    done = roll_back(tmp_path, C, engine_gate=[NONSENSE, UNASKED])
+    said = done.played.output
+    assert done.played.status == 2, said
+    assert done.switches() == [(B, None), (C, B)], said
+    assert done.kept() == [(C, "before", True), (B, "bad", False)]
+    assert f"Serving now: release r-c (launch {C}), as far as anybody knows" in said
+    assert f"not proved ({UNASKED['msg']}). It was left as it is." in said
+    assert f"-e rollback_release={B} again, which makes all checks." in said
+
+
+def test_on_no_node_of_an_engine_either(tmp_path: Path) -> None:
+    gates = [NONSENSE, UNASKED]
+    done = roll_back(tmp_path, C, PAIR, node_facts=[of_pair(C)], engine_gate=gates)
+    said = done.played.output
+    assert done.played.status == 2, said
+    both = [("stopped", None), (B, None), ("stopped", B), (C, B)]
+    assert done.switches() == [one for one in both for _node in PAIR], said
+    assert said.count("It was left as it is.") == 2
+
+
+def test_a_look_that_broke_is_no_verdict(tmp_path: Path) -> None:
+    """Its secrets cannot be read: the engine was switched, and was never looked at."""
+    seen = reading(C)
+    seen["launches"]["records"][B]["files"] = [{"path": "/nonexistent/secrets.yaml"}]
+    done = roll_back(tmp_path, C, node_facts=[seen])
+    said = done.played.output
+    assert done.played.status == 2, said
+    assert done.switches() == [(B, None)], said
+    assert "That is no verdict on the engine, which was left as it is." in said

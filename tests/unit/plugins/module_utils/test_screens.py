@@ -164,3 +164,13 @@ def test_whatever_failed_the_screen_is_one_screen(lines: list[str]) -> None:
     failed = {**FAILED, "message": "\n".join(lines)}
     outcome = {"serving": record(A, "r1"), "message": "\n".join(lines), "ready_seconds": 1.0}
     assert len(_screens.failure_screen(failed, outcome).splitlines()) <= 24
+
+
+def test_the_screen_says_that_what_was_restored_was_not_proved() -> None:
+    outcome = {"serving": record(A, "r1"), "message": "n: cut off", "unproved": True}
+    screen = _screens.failure_screen(FAILED, outcome)
+    assert f"Serving now: release r1 (launch {A}), as far as anybody knows" in screen
+    assert "not proved (n: cut off). It was left as it is." in screen
+    assert f"run {FAILED['again']} again, which makes all checks." in screen
+    assert "NOTHING" not in screen
+    assert "failed too" not in screen
