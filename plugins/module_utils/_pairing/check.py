@@ -18,7 +18,8 @@ from ansible_collections.sm120.sglang.plugins.module_utils._pairing.known import
 from ansible_collections.sm120.sglang.plugins.module_utils._stack import version_key
 
 _OK, _WARN, _FAIL = "ok", "warn", "fail"
-AUTO = "auto"
+AUTO, ASSUMED = "auto", "EAGLE3"
+"""An algorithm to be derived from the draft, and the one of Kimi's drafts until that is read."""
 _AUX_STATES = 3  # an EAGLE-3 draft reads three of the target's layers
 
 
@@ -59,6 +60,12 @@ def derived(draft: Mapping[str, Any]) -> str:
     return DRAFTS.get(_architecture_of(draft), ("", ""))[0]
 
 
+def assumed(settings: Mapping[str, Any], draft: Mapping[str, Any] | None) -> bool:
+    """Whether the algorithm of `with_algorithm`, of the same arguments, is not the draft's word."""
+    wanted = settings.get("algorithm") or AUTO
+    return wanted == AUTO and draft is not None and not draft
+
+
 def with_algorithm(settings: Mapping[str, Any], draft: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of speculation with an algorithm in the place of `auto`.
 
@@ -68,7 +75,7 @@ def with_algorithm(settings: Mapping[str, Any], draft: Mapping[str, Any] | None)
             draft.
 
     Returns:
-        The settings; without a draft an empty algorithm, until it is read that of Kimi's drafts.
+        The settings; without a draft an empty algorithm, until it is read `ASSUMED`.
         What an unknown draft is made for stays `auto`, which `check` and the release's parser
         refuse.
     """
@@ -76,7 +83,7 @@ def with_algorithm(settings: Mapping[str, Any], draft: Mapping[str, Any] | None)
     if wanted == AUTO and draft is None:
         wanted = ""
     elif wanted == AUTO:
-        wanted = (derived(draft) or AUTO) if draft else "EAGLE3"
+        wanted = (derived(draft) or AUTO) if draft else ASSUMED
     return {**settings, "algorithm": wanted}
 
 

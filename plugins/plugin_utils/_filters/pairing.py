@@ -52,10 +52,32 @@ def drafting(
         drafts: The draft as the lookup `model` gives it, or none.
         on_node: The node's reading of models; empty before it is read.
     """
+    return check.with_algorithm(settings, _draft_config(drafts, on_node))
+
+
+def drafting_remarks(
+    settings: Mapping[str, Any],
+    drafts: Sequence[Mapping[str, Any]],
+    on_node: Mapping[str, Mapping[str, Any]],
+) -> list[str]:
+    """That the algorithm of `drafting`, of the same arguments, is assumed; else nothing."""
+    if not check.assumed(settings, _draft_config(drafts, on_node)):
+        return []
+    said = (
+        f"speculation: algorithm {check.ASSUMED} is assumed until the draft {drafts[0]['name']} is "
+        "on the node; its config.json tells which one it was made for"
+    )
+    return [said]
+
+
+def _draft_config(
+    drafts: Sequence[Mapping[str, Any]], on_node: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """The draft's `config.json`, empty where it is not read yet; None without a draft."""
     if not drafts:
-        return check.with_algorithm(settings, None)
+        return None
     read = on_node.get(drafts[0]["name"], {}).get("config")
-    return check.with_algorithm(settings, drafts[0].get("config") or read or {})
+    return drafts[0].get("config") or read or {}
 
 
 def pairing_verdicts(node: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -143,6 +165,7 @@ def filters() -> dict[str, Callable[..., Any]]:
     """Name to function."""
     plain: dict[str, Callable[..., Any]] = {
         "drafting": drafting,
+        "drafting_remarks": drafting_remarks,
         "pairing_verdicts": pairing_verdicts,
         "memory_plan": memory_plan,
         "pairing_problems": pairing_problems,

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.sm120.sglang.plugins.plugin_utils._filters.pairing import filters
+
+from tests.unit.playbooks.plays import run
 
 FILTERS = filters()
 CONFIG = {"num_hidden_layers": 2, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "vocab_size": 8}
@@ -134,6 +137,25 @@ def test_the_draft_says_how_it_is_used_wherever_it_lies(
     assert FILTERS["drafting"]({"algorithm": "auto"}, models, on_node) == {"algorithm": algorithm}
 
 
+@pytest.mark.parametrize(
+    ("wanted_algorithm", "models", "on_node", "told"),
+    [
+        ("auto", [{"name": "d", "config": None}], {}, True),
+        ("auto", [{"name": "d", "config": None}], {"d": {"config": None}}, True),
+        ("auto", [{"name": "d", "config": None}], {"d": {"config": {"architectures": []}}}, False),
+        ("auto", [{"name": "d", "config": {"architectures": []}}], {}, False),
+        ("EAGLE", [{"name": "d", "config": None}], {}, False),
+        ("auto", [], {}, False),
+    ],
+)
+def test_an_algorithm_that_no_draft_has_told_is_called_assumed(
+    wanted_algorithm: str, models: list[dict[str, Any]], on_node: dict[str, Any], told: bool
+) -> None:
+    said = FILTERS["drafting_remarks"]({"algorithm": wanted_algorithm}, models, on_node)
+    start = "speculation: algorithm EAGLE3 is assumed until the draft d is on the node"
+    assert [one.startswith(start) for one in said] == [True] * told
+
+
 def test_without_a_draft_or_before_the_files_are_there_nothing_is_judged() -> None:
     alone = wanted()
     alone["models"] = alone["models"][:1]
@@ -144,3 +166,29 @@ def test_without_a_draft_or_before_the_files_are_there_nothing_is_judged() -> No
 def test_an_odd_config_is_a_message_and_no_traceback() -> None:
     with pytest.raises(AnsibleFilterError, match="unexpected value"):
         memory(configs=[{"num_hidden_layers": "many"}, DRAFT])
+
+
+def test_the_plan_says_that_the_algorithm_is_assumed(tmp_path: Path) -> None:
+    known = {
+        "_preflight_launch": {"findings": []},
+        "_preflight_stack": {"sglang": "0.5.12"},
+        "_preflight_verdicts": [],
+        "_preflight_node": {"models": {"d": {"config": None}}},
+        "_engine_draft": {"name": "d", "config": None},
+        "_engine_overrides": [],
+        "_engine_rule_findings": [],
+    }
+    role = {"name": "sm120.sglang.preflight", "tasks_from": "variables.yml"}
+    play = {
+        "hosts": "engines",
+        "gather_facts": False,
+        "tasks": [
+            {"ansible.builtin.import_role": {**role, "rolespec_validate": False}},
+            {"ansible.builtin.debug": {"msg": "{{ _preflight_remarks }}"}},
+        ],
+    }
+    read = {"models": {"d": {"config": {"architectures": ["LlamaForCausalLMEagle3"]}}}}
+    nodes = {"a": known, "b": {**known, "_preflight_node": read}}
+    done = run(tmp_path, nodes, [play])
+    assert done.status == 0, done.output
+    assert done.output.count("algorithm EAGLE3 is assumed until the draft d is on the node") == 1
