@@ -2,7 +2,8 @@
 """The collection with stand-ins for what acts on a node: which tasks run, with what, and when.
 
 Roles, filters and screens are the real ones. A stand-in notes its parameters and gives the result
-that a test has laid down for this call of it.
+that a test has laid down for this call of it. That of engine_switch remembers which launch a node's
+configuration names, as the real one reads it, and refuses what expects another.
 """
 
 from __future__ import annotations
@@ -27,24 +28,43 @@ def main():
     with calls.open("a") as stream:
         stream.write(json.dumps([NAME, asked]) + "\\n")
     results = json.loads((PLACE / "results.json").read_text())[NAME]
+    root = asked.get("root")
+    if isinstance(results, dict):
+        results = results[root]
+        before = [(name, was) for name, was in before if was.get("root") == root]
     number = sum(name == NAME for name, _asked in before)
-    module.exit_json(**results[min(number, len(results) - 1)])
+    result = results[min(number, len(results) - 1)]
+    module.exit_json(**(switch(asked, result) if NAME == "engine_switch" else result))
+
+def switch(asked, result):
+    place = PLACE / ("configured" + asked["root"].replace("/", "-"))
+    now = (place if place.exists() else PLACE / "configured").read_text()
+    if now and asked.get("expect", now) != now:
+        if asked.get("state") == "stopped":
+            return {{"changed": False, "release": "r", "foreign": True}}
+        return {{"failed": True, "msg": "somebody else", "touched": False, "foreign": True}}
+    if asked.get("launch") and "release" in result:
+        place.write_text(asked["launch"])
+    return result
 
 if __name__ == "__main__":
     main()
 """
 Call = tuple[str, dict[str, Any]]
+Results = Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class Standins:
     """A collection tree in which modules are stood in for."""
 
-    def __init__(self, folder: Path, results: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    def __init__(self, folder: Path, results: Mapping[str, Results], configured: str = "") -> None:
         """Lay down the tree.
 
         Args:
             folder: For it.
-            results: Module to its results, one a call; the last one for all further calls.
+            results: Module to its results, one a call; the last one for all further calls. Or to
+                such results for each value of its parameter `root`, by which nodes are told apart.
+            configured: The launch that the nodes are configured for; empty where that is not asked.
         """
         self.path = folder / "collections"
         self._place = folder / "stand-ins"
@@ -63,6 +83,7 @@ class Standins:
                     (tree / "plugins" / kind.name / entry.name).symlink_to(entry)
         self._place.mkdir()
         (self._place / "calls.jsonl").touch()
+        (self._place / "configured").write_text(configured)
         (self._place / "results.json").write_text(json.dumps(results))
         for name in results:
             text = _MODULE.format(name=name, place=str(self._place))

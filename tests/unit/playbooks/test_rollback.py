@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.playbooks.plays import Played, parts, run
-from tests.unit.playbooks.standins import Call, Standins
+from tests.unit.playbooks.standins import Call, Results, Standins
 
 A, B, C, UNPROVED = "a" * 16, "b" * 16, "c" * 16, "d" * 16
 SWITCHED = {"changed": True, "release": "r", "foreign": False}
@@ -63,12 +63,16 @@ class Rollback:
     played: Played
     calls: list[Call]
 
-    def switches(self) -> list[tuple[str, str | None]]:
-        """Each launch that was switched to, or `stopped`, and the one that it had to find."""
+    def switches(self, node: str = "") -> list[tuple[str, str | None]]:
+        """Each launch that was switched to, or `stopped`, and the one that it had to find.
+
+        Args:
+            node: Of an engine over several nodes, the one; all where it is not given.
+        """
         return [
             (asked.get("launch") or str(asked["state"]), asked.get("expect"))
             for name, asked in self.calls
-            if name == "engine_switch"
+            if name == "engine_switch" and (not node or asked["root"] == ROOTS[node])
         ]
 
     def kept(self) -> list[tuple[str, str, bool]]:
@@ -80,8 +84,11 @@ class Rollback:
         ]
 
 
+ROOTS = {name: f"/nonexistent/{name}" for name in ("a", "b")}
 ALONE: dict[str, dict[str, Any]] = {"n": {"x": 1}}
-PAIR: dict[str, dict[str, Any]] = {name: {"engine_group": "pair"} for name in ("a", "b")}
+PAIR: dict[str, dict[str, Any]] = {
+    name: {"engine_group": "pair", "engine_release_root": root} for name, root in ROOTS.items()
+}
 
 
 def roll_back(
@@ -89,9 +96,9 @@ def roll_back(
     running: str,
     nodes: dict[str, dict[str, Any]] = ALONE,
     /,
-    **results: list[dict[str, Any]],
+    **results: Results,
 ) -> Rollback:
-    ends = {
+    ends: dict[str, Results] = {
         "node_facts": [reading(running)],
         "engine_switch": [SWITCHED],
         "wait_engine_ready": [READY],
@@ -99,7 +106,7 @@ def roll_back(
         "engine_failure": [{"changed": True, "folder": "/var/f", "differences": []}],
         "launch_record": [{"changed": True}],
     }
-    collection = Standins(folder, {**ends, **results})
+    collection = Standins(folder, {**ends, **results}, configured=running)
     plays = parts("playbooks/rollback.yml", "Go back to what served")
     groups = {"pair": list(nodes)} if len(nodes) > 1 else {}
     played = run(folder, nodes, plays, groups=groups, collections=collection.path)
@@ -157,7 +164,7 @@ def test_what_never_passed_is_not_put_back(tmp_path: Path) -> None:
     ids=["untouched", "unseen"],
 )
 def test_what_was_not_touched_or_not_seen_is_left_alone(
-    tmp_path: Path, results: dict[str, list[dict[str, Any]]], switches: list[tuple[str, str]]
+    tmp_path: Path, results: dict[str, Results], switches: list[tuple[str, str]]
 ) -> None:
     done = roll_back(tmp_path, C, **results)
     assert done.played.status == 2, done.played.output

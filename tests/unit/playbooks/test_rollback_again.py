@@ -6,10 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.playbooks.test_rollback import (
     NONSENSE,
     PAIR,
     PROVED,
+    REFUSED,
+    ROOTS,
     SWITCHED,
     B,
     C,
@@ -120,3 +124,32 @@ def test_a_look_that_broke_is_no_verdict(tmp_path: Path) -> None:
     assert done.played.status == 2, said
     assert done.switches() == [(B, None)], said
     assert "That is no verdict on the engine, which was left as it is." in said
+
+
+STOPPED: dict[str, Any] = {"changed": True, "release": "r", "foreign": False}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "first"),
+    [
+        ([STOPPED, SWITCHED, STOPPED, SWITCHED], [STOPPED, REFUSED, STOPPED, SWITCHED], "switch"),
+        ([STOPPED, STOPPED, SWITCHED], [REFUSED, STOPPED, SWITCHED], "stop"),
+    ],
+    ids=["switch", "stop"],
+)
+def test_a_node_to_which_what_failed_never_came_is_not_called_somebody_elses(
+    tmp_path: Path, a: list[dict[str, Any]], b: list[dict[str, Any]], first: str
+) -> None:
+    """Its files are those of the launch that is put back, and all of the engine serves again."""
+    ends = {ROOTS["a"]: a, ROOTS["b"]: b}
+    done = roll_back(tmp_path, C, PAIR, node_facts=[of_pair(C)], engine_switch=ends)
+    said = done.played.output
+    assert done.played.status == 2, said
+    if first == "switch":
+        assert done.switches("a") == [("stopped", None), (B, None), ("stopped", B), (C, B)], said
+        assert done.switches("b") == [("stopped", None), (B, None), ("stopped", None), (C, None)]
+    else:
+        for node in ROOTS:
+            assert done.switches(node) == [("stopped", None), ("stopped", None), (C, None)], said
+    assert said.count(f"Serving now: release r-c (launch {C}), as it served before") == 2, said
+    assert "somebody else" not in said
