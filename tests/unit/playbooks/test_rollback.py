@@ -109,6 +109,8 @@ def roll_back(
     collection = Standins(folder, {**ends, **results}, configured=running)
     plays = parts("playbooks/rollback.yml", "Go back to what served")
     groups = {"pair": list(nodes)} if len(nodes) > 1 else {}
+    if "gateway_worker" in results:
+        groups["gateways"] = ["g"]
     played = run(folder, nodes, plays, groups=groups, collections=collection.path)
     return Rollback(played, collection.calls())
 

@@ -153,3 +153,27 @@ def test_a_node_to_which_what_failed_never_came_is_not_called_somebody_elses(
             assert done.switches(node) == [("stopped", None), ("stopped", None), (C, None)], said
     assert said.count(f"Serving now: release r-c (launch {C}), as it served before") == 2, said
     assert "somebody else" not in said
+
+
+@pytest.mark.parametrize(
+    ("seen", "states"),
+    [(reading(C), ["out", "in"]), (crashing(), ["out"]), (interrupted(), ["out"])],
+    ids=["serves", "dead", "never proved"],
+)
+def test_after_a_refusal_gateways_send_again_only_to_what_served(
+    tmp_path: Path, seen: dict[str, Any], states: list[str]
+) -> None:
+    """Into a router goes nothing that is dead: its wait would be the last that is told."""
+    worker = [{"changed": True, "running": 0}]
+    done = roll_back(
+        tmp_path,
+        seen["launches"]["configured"],
+        node_facts=[seen],
+        engine_switch=[REFUSED],
+        gateway_worker=worker,
+    )
+    said = done.played.output
+    assert done.played.status == 2, said
+    assert "The engine was left as it is." in said
+    told = [asked["state"] for name, asked in done.calls if name == "gateway_worker"]
+    assert told == states, said
