@@ -150,8 +150,10 @@ class Node:
         reader.start()
         try:
             for moment in moments:
-                self.run(f"{WAIT} {shlex.quote(moment)}")
-                assert process.poll() is None, f"the play ended first:\n{''.join(output)}"
+                try:
+                    self.run(f"{WAIT} {shlex.quote(moment)}")
+                finally:
+                    assert process.poll() is None, f"the play ended first:\n{''.join(output)}"
                 act(process)
             process.wait(PLAY_SECONDS)
         finally:
