@@ -69,8 +69,9 @@ class Outcome:
         screen = self.output[found.start() :]
         lines = screen.splitlines()
         assert len(lines) <= SCREEN_LINES, screen
-        # A path or a command is not cut.
-        long = [line for line in lines if len(line) > SCREEN_COLUMNS and len(line.split()) > 1]
+        # A path or a command is not cut; warnings are wrapped to the terminal, where there is one.
+        shown = [line for line in lines if not line.startswith("[WARNING]: ")]
+        long = [line for line in shown if len(line) > SCREEN_COLUMNS and len(line.split()) > 1]
         assert long == [], screen
         assert "[ERROR]" not in screen, screen
         return screen

@@ -368,6 +368,18 @@ def _link(root: Path, name: str, release: str) -> None:
     temporary.replace(root / name)
 
 
+def sweep(root: Path) -> None:
+    """Remove what an interrupted run left; whoever holds the lock does.
+
+    What a task of that run still writes into its tree does not come into the next one: the tree
+    loses its name first, and what could not be removed then is taken by the next run.
+    """
+    for name in unfinished(root):
+        aside = root / "releases" / f".replaced-{os.urandom(8).hex()}"
+        (root / "releases" / name).rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
 def unfinished(root: Path) -> list[str]:
     """Names of trees that an interrupted run left in `releases`."""
     releases = root / "releases"

@@ -230,8 +230,7 @@ def main() -> None:
                 # Whoever held the lock may have completed it.
                 needed = wanted()
                 # A leftover of this id must not be taken for the tree that gets sealed.
-                for name in _release.unfinished(paths.root):
-                    shutil.rmtree(paths.root / "releases" / name)
+                _release.sweep(paths.root)
                 if needed:
                     try:
                         result |= build(module, paths)

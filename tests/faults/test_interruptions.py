@@ -34,8 +34,9 @@ pytestmark = pytest.mark.faults
 COUNT = SAID.replace("grep -q", "grep -c").format("POST /v1/chat")
 BUILDING = "ls -d /opt/sglang/releases/.building-*/venv/lib/python3*/site-packages/torch"
 STOPPING = "systemctl show sglang -p SubState | grep -q stop-sigterm"
-# Of a launch that is not the one before.
+# Of a launch that is not the one before, while the play waits for it.
 LOADING = (
+    "pgrep -f '[j]ournalctl -f' && "
     "tr '\\0' '\\n' < /proc/$(systemctl show sglang -p MainPID --value)/environ"
     " | grep ^SGLANG_DEPLOY_LAUNCH= | grep -v {before} && pgrep -f ^sglang::scheduler"
 )
@@ -111,6 +112,7 @@ def test_an_upgrade_that_is_cut_in_each_phase(
     node: Broken, cut: Callable[..., Outcome], wanted: dict[str, Any]
 ) -> None:
     served, before = dict(node.wanted), node.link("serving")
+    current = node.link("current")
 
     def interrupted(seconds: int, *moments: str) -> Outcome:
         outcome = cut(node, seconds, *moments)
@@ -129,6 +131,9 @@ def test_an_upgrade_that_is_cut_in_each_phase(
         ends_well(outcome, cause="cannot reach", remedy="The next run makes all checks")
     else:
         ends_well(outcome, cause="UNREACHABLE", remedy="Remedy: see that `ssh` reaches the node")
+    if node.link("current") != current:
+        # The switch went on alone, and what it started may be ready: it has to load when it is cut.
+        node.run("systemctl restart sglang")
     # The wait begins again by itself; the gate leaves the verdict to the next run.
     outcome = interrupted(SHORT, LOADING.format(before=before), ASKED)
     ends_well(

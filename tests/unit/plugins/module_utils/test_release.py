@@ -297,3 +297,19 @@ def test_what_is_installed_is_compared_with_the_lock(tmp_path: Path) -> None:
         "torch: the lock says 2.13.0, installed is 2.13.0+cpu",
         "sgl-kernel 0.3.21: installed, but not in the lock",
     ]
+
+
+def test_a_leftover_that_is_still_written_to_loses_its_name_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "releases/.building-r2"
+    tree.mkdir(parents=True)
+    _release.sweep(tmp_path)
+    assert _release.unfinished(tmp_path) == []
+    tree.mkdir()
+    # Another run's task puts a file into what is being removed.
+    monkeypatch.setattr(shutil, "rmtree", lambda *_args, **_options: None)
+    _release.sweep(tmp_path)
+    assert not tree.exists()
+    (left,) = _release.unfinished(tmp_path)
+    assert left.startswith(".replaced-")
