@@ -220,6 +220,13 @@ def main() -> None:
         complete = (paths.final / _release.COMPLETE).is_file()
         return not complete or _release.needs_building(drift)
 
+    def tell(needed: bool) -> None:
+        tree = paths.building if needed else paths.final
+        result["path"] = str(tree)
+        if not (needed and module.check_mode):
+            result["package"] = str(_release.own_package(_release.site_packages(tree)))
+        module.exit_json(**result)
+
     needed = wanted()
     result: dict[str, Any] = {
         "changed": needed or bool(drift) or bool(_release.unfinished(paths.root))
@@ -240,16 +247,14 @@ def main() -> None:
                         raise
                 elif drift:
                     _release.mend(paths.final, drift)
-        tree = paths.building if needed else paths.final
-        result["path"] = str(tree)
-        if not (needed and module.check_mode):
-            result["package"] = str(_release.own_package(_release.site_packages(tree)))
+                # With the lock still held: whoever waits for it takes the tree's name away.
+                tell(needed)
+        tell(needed)
     except (_release.ReleaseError, _stack.StackError) as error:
         module.fail_json(msg=str(error))
     except OSError as error:
         told = _os_errors.explain(error, paths.building)
         module.fail_json(msg=f"{paths.release} could not be built: {told}")
-    module.exit_json(**result)
 
 
 if __name__ == "__main__":

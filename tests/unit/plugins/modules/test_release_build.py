@@ -285,27 +285,6 @@ def test_another_build_on_the_node_that_does_not_end_is_told(
     assert releases(build_arguments) == [f".building-{RELEASE}"]  # the other's tree is untouched
 
 
-def test_of_two_runs_that_build_the_same_release_the_later_one_completes_it(
-    run_module: Any, build_arguments: dict[str, Any], seal_arguments: dict[str, Any]
-) -> None:
-    first = run_module(release_build, build_arguments)["builder"]
-    second = run_module(release_build, build_arguments)["builder"]
-    for module, arguments in (
-        (release_seal, {**seal_arguments, "builder": first}),
-        (release_discard, {**discarded(build_arguments), "builder": first}),
-    ):
-        found = run_module(module, arguments)
-        assert found["failed"]
-        assert "another deployment has begun to build" in found["msg"]
-        assert "wait for it and run again" in found["msg"]
-    assert releases(build_arguments) == [f".building-{RELEASE}"]
-    assert run_module(release_seal, {**seal_arguments, "builder": second})["changed"]
-    assert releases(build_arguments) == [RELEASE]
-    assert not list(Path(build_arguments["root"], "releases", RELEASE).glob(".builder"))
-    # What the other one has completed meanwhile is as good as one's own.
-    assert not run_module(release_seal, {**seal_arguments, "builder": first})["changed"]
-
-
 def test_a_release_that_cannot_be_imported_stays_incomplete(
     run_module: Any, build_arguments: dict[str, Any], seal_arguments: dict[str, Any]
 ) -> None:
