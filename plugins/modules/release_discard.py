@@ -12,14 +12,7 @@ description:
     complete, for example because a patch was refused. Such a tree is never used again - the next
     run builds anew - and holds the disk of an engine that serves.
   - A complete release is not touched, nor what is built of another one.
-options:
-  builder:
-    description:
-      - The run whose tree it has to be, as M(sm120.sglang.release_build) returned it. Another
-        controller may have begun to build the same release between two tasks.
-    type: str
-    default: ""
-extends_documentation_fragment: sm120.sglang.release
+extends_documentation_fragment: [sm120.sglang.release, sm120.sglang.claimed]
 attributes:
   check_mode:
     description: Reports whether there is something to remove.

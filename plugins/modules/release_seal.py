@@ -10,7 +10,10 @@ short_description: Prove a built release and make it complete
 description:
   - Compiles what was edited since the build, imports the engine as its user while it lists all
     files with their sums, and gives the tree its name by one rename.
-extends_documentation_fragment: [sm120.sglang.release, sm120.sglang.account]
+extends_documentation_fragment:
+  - sm120.sglang.release
+  - sm120.sglang.claimed
+  - sm120.sglang.account
 options:
   imports:
     description: Python modules that must import, where O(proof) is not asked for.
@@ -44,12 +47,6 @@ options:
     description:
       - The release that M(sm120.sglang.release_build) took packages over from. The sums of files
         that both still share are taken from it; all others are read.
-    type: str
-    default: ""
-  builder:
-    description:
-      - The run whose tree it has to be, as M(sm120.sglang.release_build) returned it. Another
-        controller may have begun to build the same release between two tasks.
     type: str
     default: ""
 attributes:

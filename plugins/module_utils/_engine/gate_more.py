@@ -66,15 +66,17 @@ def judge_server_info(answer: Answer) -> Check:
     if answer.status == _HTTP_OK and isinstance(answer.body, dict) and answer.body:
         version = answer.body.get("version")
         return Check("server_info", OK, evidence=f"version {version}" if version else "")
-    return Check(
+    return _refused(
         "server_info",
-        FAIL,
-        answer.status or None,
-        _HTTP_OK,
-        explain(answer),
+        answer,
         "the scheduler does not say what it runs with, so nothing that depends on it can be "
         "checked: read the engine's journal",
     )
+
+
+def _refused(name: str, answer: Answer, remedy: str) -> Check:
+    """The failure of a check whose request was not answered as it has to be."""
+    return Check(name, FAIL, answer.status or None, _HTTP_OK, explain(answer), remedy)
 
 
 def judge_kv_tokens(info: Mapping[str, Any], floor: int) -> Check:
@@ -271,14 +273,7 @@ def judge_reasoning(answer: Answer) -> Check:
     """The reasoning parser keeps the model's thinking out of the answer."""
     message = _message(answer)
     if answer.status != _HTTP_OK or message is None:
-        return Check(
-            "reasoning",
-            FAIL,
-            answer.status or None,
-            _HTTP_OK,
-            explain(answer),
-            "chat requests fail: read the engine's journal",
-        )
+        return _refused("reasoning", answer, "chat requests fail: read the engine's journal")
     content, thought = message.get("content") or "", message.get("reasoning_content") or ""
     marks = [mark for mark in _THINKING_MARKS if mark in content]
     if marks:
@@ -299,14 +294,7 @@ def judge_tool_call(answer: Answer) -> Check:
     """A question that wants a tool comes back as a parsed call with valid arguments."""
     message = _message(answer)
     if answer.status != _HTTP_OK or message is None:
-        return Check(
-            "tool_call",
-            FAIL,
-            answer.status or None,
-            _HTTP_OK,
-            explain(answer),
-            "requests with tools fail: read the engine's journal",
-        )
+        return _refused("tool_call", answer, "requests with tools fail: read the engine's journal")
     calls = message.get("tool_calls") or []
     content = message.get("content") or ""
     remedy = "the tool-call parser does not fit the model or its chat template: correct it"

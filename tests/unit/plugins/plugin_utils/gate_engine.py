@@ -38,6 +38,14 @@ ALL = MorePlan(
     image=True,
     gpu_free_mib=512,
 )
+# Which recorded exchange answers a path.
+EXCHANGES = {
+    "/model_info": "model_info",
+    "/ready": "ready_404",
+    "/health": "health",
+    "/v1/chat/completions": "chat_counting",
+    "/generate": "generate_0",
+}
 Reply = Callable[[dict[str, Any]], tuple[int, Any]]
 
 
@@ -55,13 +63,6 @@ class Engine:
         self.status = 200
 
     def __call__(self, path: str, body: Any, _headers: dict[str, str]) -> tuple[int, Any]:
-        names = {
-            "/model_info": "model_info",
-            "/ready": "ready_404",
-            "/health": "health",
-            "/v1/chat/completions": "chat_counting",
-            "/generate": "generate_0",
-        }
         if path == "/server_info":
             return self.status, self._server if self.status == 200 else {"detail": "Not Found"}
         if path == "/v1/chat/completions" and body.get("tools"):
@@ -70,7 +71,7 @@ class Engine:
             return self._chat(body)
         if path == "/generate" and self._generate is not None:
             return self._generate(body)
-        one = self._recorded[names[path]]
+        one = self._recorded[EXCHANGES[path]]
         if path == "/generate" and body["text"] in self._sent:
             return 200, cached(90)
         if path == "/generate":

@@ -20,6 +20,7 @@ from ansible_collections.sm120.sglang.plugins.plugin_utils._node import Complete
 from ansible_collections.sm120.sglang.plugins.plugin_utils._unit_reader import UnitReader
 
 from tests.unit.plugins.module_utils._engine.recordings import exchanges, raw_journal
+from tests.unit.plugins.plugin_utils.gate_engine import EXCHANGES
 from tests.unit.plugins.plugin_utils.scripted import ScriptedNode
 from tests.unit.plugins.plugin_utils.sshd import free_port
 from tests.unit.plugins.plugin_utils.web import ADDRESS, Web, running_web
@@ -37,15 +38,7 @@ class Recorded:
         self._over = over
 
     def __call__(self, path: str, _body: Any, _headers: dict[str, str]) -> tuple[int, Any]:
-        names = {
-            "/model_info": "model_info",
-            "/ready": "ready_404",
-            "/health": "health",
-            "/v1/chat/completions": "chat_counting",
-            "/generate": "generate_0",
-            "/server_info": "server_info",
-        }
-        name = names[path]
+        name = {**EXCHANGES, "/server_info": "server_info"}[path]
         if name in self._over:
             replaced = self._over[name]
             answer: tuple[int, Any] = replaced() if callable(replaced) else replaced
